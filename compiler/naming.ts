@@ -44,9 +44,7 @@ export function programName(
       ...(program.accuracy === 'default' ? [] : [program.accuracy]),
     ],
     tail: [
-      ...(storeName === null
-        ? []
-        : [storeClass(program, storeName), ...unalignedInputs(program, declared), ...partlyAligned(declared)]),
+      ...(storeName === null ? [] : [storeClass(program, storeName), ...unalignedInputs(declared)]),
       ...(library ? [] : [`u${shortHash(printTensorProgram(program))}`]),
       ...(library && fused ? [`e${shortHash(printTensorProgram(program))}`] : []),
     ],
@@ -77,18 +75,15 @@ function storeClass(program: TensorProgram, aligned: string): string {
   return `store${letters.join('')}`
 }
 
-/** Declared full operands of the epilogue that are read element by element; scales always are. */
-function unalignedInputs(program: TensorProgram, declared: readonly TensorOperand[]): string[] {
-  const isFull = ({ axes, partOf }: TensorOperand): boolean => axes.length >= 2 && partOf === undefined
-  const names = declared
-    .filter((operand) => operand.role === 'input' && isFull(operand) && operand.divisibility === 'element')
-    .map((operand) => operand.name)
-  return names.length > 0 ? [`elements${names.join('')}`] : []
-}
+/** How names call inputs that are not read in vectors: element by element, from copies with aligned rows, by words. */
+const UNALIGNED = { element: 'elements', repacked: 'repack', word: 'words' } as const
 
-/** Those that are copied to aligned rows first, and those that come by words. */
-const partlyAligned = (declared: readonly TensorOperand[]): string[] =>
-  (['repacked', 'word'] as const).flatMap((how) => {
-    const names = declared.filter(({ divisibility }) => divisibility === how).map(({ name }) => name)
-    return names.length > 0 ? [`${how === 'word' ? 'words' : 'repack'}${names.join('')}`] : []
+/** Scales and operands of one axis are always read element by element: names do not say so. */
+function unalignedInputs(declared: readonly TensorOperand[]): string[] {
+  const isSaid = ({ role, axes, partOf, divisibility }: TensorOperand): boolean =>
+    divisibility !== 'element' || (role === 'input' && axes.length >= 2 && partOf === undefined)
+  return Object.entries(UNALIGNED).flatMap(([how, called]) => {
+    const names = declared.filter((one) => one.divisibility === how && isSaid(one)).map(({ name }) => name)
+    return names.length > 0 ? [called + names.join('')] : []
   })
+}

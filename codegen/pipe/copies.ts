@@ -9,8 +9,9 @@ import { emitLookedUp } from './computed.ts'
 import { call, call0, note, slotAddress, type EmitContext } from './context.ts'
 import { allCells } from './fragments.ts'
 import { depthOrigin, positionIn } from './depth.ts'
-import { elementAddress, emitTransposed, threadOf } from './copy_transposed.ts'
+import { elementAddress, threadOf } from './copy_address.ts'
 import { emitCopyShifted } from './copy_shifted.ts'
+import { emitTransposed } from './copy_transposed.ts'
 import { chunkPlace } from './loads.ts'
 
 /** Address of the element at `k_at` in a row that was looked up. */

@@ -7,7 +7,7 @@ import type { CopyTile } from '../../compiler/ir/pipe_loads.ts'
 import { operandNamed } from '../../compiler/ir/walk.ts'
 import { shiftedPitch } from '../../compiler/space/layout.ts'
 import { call, call0, note, slotAddress, type EmitContext } from './context.ts'
-import { elementAddress, threadOf } from './copy_transposed.ts'
+import { elementAddress, threadOf } from './copy_address.ts'
 import { depthOrigin, positionIn } from './depth.ts'
 
 /** Rows that are so many apart are shifted alike. */

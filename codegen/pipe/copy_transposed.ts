@@ -6,25 +6,10 @@ import { DTYPES } from '../../compiler/dtypes.ts'
 import type { CopyTile } from '../../compiler/ir/pipe_loads.ts'
 import type { TensorOperand } from '../../compiler/ir/tensor.ts'
 import { operandNamed } from '../../compiler/ir/walk.ts'
+import { elementAddress, threadOf } from './copy_address.ts'
 import { call, call0, note, slotAddress, type EmitContext } from './context.ts'
 import { depthOrigin, positionIn } from './depth.ts'
 import { chunkPlace } from './loads.ts'
-
-/** Address of the element at `k_at`, `free_at`; the contiguous axis has stride 1. What loops over k change comes last. */
-export function elementAddress(c: EmitContext, operand: TensorOperand, { depth }: CopyTile): string {
-  const { names } = c
-  const placed = operand.axes.map((axis) => {
-    const at = positionIn(c, depth, axis, 'k_at', 'free_at')
-    const term = axis === operand.order.at(-1) ? at : `(i64)(${at}) * ${names.stride(operand.name, axis)}`
-    return { term, moves: at !== 'free_at' }
-  })
-  const terms = [false, true].flatMap((last) => placed.filter(({ moves }) => moves === last).map(({ term }) => term))
-  return `${names.operand(operand.name)} + ${terms.join(' + ')}`
-}
-
-/** Of the role, as CUDA. */
-export const threadOf = ({ role }: EmitContext): string =>
-  role!.firstWarp === 0 ? 'threadIdx.x' : `(threadIdx.x - ${32 * role!.firstWarp})`
 
 /** Which elements of a tile a thread copies: its first one, as CUDA of `t`, and how often others follow, so many rows or elements of k further. */
 interface Share {

@@ -39,6 +39,9 @@ export interface RaggedAxis {
  */
 export type Divisibility = 'vector' | 'word' | 'element' | 'repacked'
 
+/** Bytes of what is aligned, where that is more than an element. */
+export const ALIGNED_BYTES = { vector: 16, word: 4 } as const
+
 export interface TensorOperand {
   readonly name: string
   readonly role: 'input' | 'output'

@@ -1,6 +1,6 @@
 /** From what callers pass to tensors, and what kernels ask of a tensor: order, alignment, overlap. */
 import { DTYPES } from '../../compiler/dtypes.ts'
-import type { Divisibility } from '../../compiler/ir/tensor.ts'
+import { ALIGNED_BYTES, type Divisibility } from '../../compiler/ir/tensor.ts'
 import { ktlError } from '../errors/fail.ts'
 import type { Device } from '../devices/device.ts'
 import { Tensor } from '../tensors/tensor.ts'
@@ -11,8 +11,6 @@ import { fromTensorLike, outputFromTensorLike, type TensorLike } from '../tensor
 /** What is passed for an operand: a tensor, or what becomes one. */
 export type Operand = Tensor | TensorLike
 /** Bytes of a TMA or vector access. */
-const VECTOR_BYTES = 16
-const WORD_BYTES = 4
 
 /**
  * All operands as tensors of one device: `device`, or that of the first tensor among them. Host data is copied to it.
@@ -87,9 +85,9 @@ export function divisibilityOf(tensor: Tensor, contiguous: number, role: 'input'
     [...tensor.strides.filter((_, axis) => axis !== contiguous && tensor.shape[axis]! > 1), ...extents].every(
       (elements) => (elements * bits) % (8 * bytes) === 0,
     )
-  if (role === 'output') return admits(VECTOR_BYTES, whole) ? 'vector' : 'element'
-  if (admits(VECTOR_BYTES)) return 'vector'
-  return (bits === 8 || bits === 16) && admits(WORD_BYTES, whole) ? 'word' : 'element'
+  if (role === 'output') return admits(ALIGNED_BYTES.vector, whole) ? 'vector' : 'element'
+  if (admits(ALIGNED_BYTES.vector)) return 'vector'
+  return (bits === 8 || bits === 16) && admits(ALIGNED_BYTES.word, whole) ? 'word' : 'element'
 }
 
 /** The very same elements at the same places. */

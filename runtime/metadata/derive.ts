@@ -4,7 +4,7 @@ import { operandNamed } from '../../compiler/ir/walk.ts'
 import { ScaledOperandConstraints } from './scaled.ts'
 import type { TargetArch } from '../../compiler/archs.ts'
 import { DTYPES } from '../../compiler/dtypes.ts'
-import type { TensorOperand, TensorProgram } from '../../compiler/ir/tensor.ts'
+import { ALIGNED_BYTES, type TensorOperand, type TensorProgram } from '../../compiler/ir/tensor.ts'
 import { accumulatorsOf } from '../../compiler/ir/walk.ts'
 import { targetOf, type Plan } from '../../compiler/targets/index.ts'
 import type { OperationSignature } from '../discovery/space/signature.ts'
@@ -69,8 +69,6 @@ export function designField(plan: Plan, name: string): unknown {
   return Object.hasOwn(fields, name) ? fields[name]!(plan) : undefined
 }
 
-const WORD_BITS = 32
-
 /** Scales and zero points bind with any strides. */
 export function attributesOf({ dtype, axes, order, divisibility, partOf }: TensorOperand): TensorAttributes {
   const contiguous = partOf === undefined ? order.at(-1) : null
@@ -80,7 +78,7 @@ export function attributesOf({ dtype, axes, order, divisibility, partOf }: Tenso
   return new TensorAttributes({
     dtype,
     stride: axes.map((axis) => (axis === contiguous ? 1 : 0)),
-    divisibility: divisibility === 'vector' ? perVector : divisibility === 'word' ? WORD_BITS / bits : 1,
+    divisibility: divisibility === 'vector' ? perVector : divisibility === 'word' ? (8 * ALIGNED_BYTES.word) / bits : 1,
   })
 }
 

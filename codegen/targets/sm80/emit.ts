@@ -1,7 +1,7 @@
 /** Tile IR → CUDA statements, operations that SM80 alone has: copies by all threads, fragments, warp MMAs. */
 import type { TileOp } from '../../../compiler/ir/pipe.ts'
 import { freeSide } from '../../../compiler/space/domain.ts'
-import { atomOf } from '../../../compiler/targets/sm80/mma.ts'
+import { atomOf, ffmaDepth } from '../../../compiler/targets/sm80/mma.ts'
 import { emitCutChunks, isSharedEvenly } from '../../pipe/copies.ts'
 import { COMMON_EMITTERS } from '../../pipe/emit.ts'
 import { subtileLoop } from '../../pipe/emit_epilogue.ts'
@@ -61,7 +61,7 @@ function multiplyParts({ kind, set }: MmaSync, c: EmitContext): void {
 /** Of each product: a step is long enough by itself. */
 function multiplyAdd({ set, chunk }: MmaSync, c: EmitContext): void {
   const sums = chunk ? 'sums' : 'acc'
-  c.definitions.set('ffma_step', ffmaStep(atomIn(c.program).a / 2))
+  c.definitions.set('ffma_step', ffmaStep(ffmaDepth(atomIn(c.program))))
   if (chunk === 'begins') c.out.line('#pragma unroll').line(`for (u32 i = 0; i < ${allCells(c)}; ++i) sums[i] = 0;`)
   for (let p = 0; p < registersOf(c).products; p++) {
     const [from, columns] = p > 0 ? [` + ${p} * ROW_BLOCKS * CELLS`, ` + ${p} * COLUMN_BLOCKS`] : ['', '']

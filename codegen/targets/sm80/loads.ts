@@ -5,7 +5,7 @@ import type { TileSource } from '../../../compiler/ir/pipe_mma.ts'
 import { operandNamed } from '../../../compiler/ir/walk.ts'
 import { add, constant, div, evaluateIx, mod, mul, name, printIx, type Ix } from '../../../compiler/space/ix.ts'
 import { swizzled, swizzleXor } from '../../../compiler/space/layout.ts'
-import { atomOf, type WarpAtom } from '../../../compiler/targets/sm80/mma.ts'
+import { atomOf, ffmaDepth, type WarpAtom } from '../../../compiler/targets/sm80/mma.ts'
 import { call, note, slotAddress, type EmitContext } from '../../pipe/context.ts'
 import { emitShiftedFragments } from './shifted.ts'
 
@@ -47,7 +47,7 @@ function multiplied(program: TileProgram): { readonly row: Ix; readonly pair: Ix
 const EIGHT = 8
 
 /**
- * Where a lane reads by itself. Of f64, a lane of four has one k of each four. Of f32, a lane reads four k of a row or column along k at once; along m
+ * Where a lane reads by itself. Of f64, a lane of four has one k of each four. Of f32, a lane reads all k of a step of a row or column along k at once; along m
  * or n one k, of its two columns together.
  */
 function ownOffset(side: 'a' | 'b', { tile }: TileSource, span: number, program: TileProgram): string {
@@ -112,13 +112,13 @@ interface Piece {
 }
 
 /** Of two rows of A for each block, and of B of a column (f64) or of two neighbours (f32): along k chunks of it, else single elements. */
-function piecesOf(side: 'a' | 'b', { tile }: TileSource, { type, a }: WarpAtom): readonly Piece[] {
-  if (type === 'double') {
+function piecesOf(side: 'a' | 'b', { tile }: TileSource, atom: WarpAtom): readonly Piece[] {
+  if (atom.type === 'double') {
     const wrapper = 'load_fragment_f64'
     const rows = side === 'a' ? [0, EIGHT] : [0]
     return [0, 1].flatMap((k) => rows.map((row, i) => ({ to: k * rows.length + i, wrapper, rows: row, k })))
   }
-  const depth = a / 2
+  const depth = ffmaDepth(atom)
   const suffix = depth === 4 ? '' : `_${depth}`
   if (tile.major === 'k') {
     const wrapper = `load_fragment_f32${suffix}`
@@ -145,7 +145,7 @@ function emitLoadOwn({ a, products, step, set }: LoadFragments, c: EmitContext, 
     const perBox = tile.span / EIGHT
     const across = ({ rows, k }: Piece): string => {
       const part = rows === 0 ? 'part' : `(part + ${rows / EIGHT})`
-      const row = isDouble ? 4 * (2 * step + k) : (atom.a / 2) * step + k
+      const row = isDouble ? 4 * (2 * step + k) : ffmaDepth(atom) * step + k
       // Without a swizzle by a sum: one address for all.
       const moved = perBox > 1 ? `(${lanes} ${isDouble ? '^' : '+'} ${part} % ${perBox} * ${EIGHT * bytes})` : lanes
       const box = tile.pitch > 0 ? ` + ${part} / ${perBox} * ${tile.pitch}` : ''

@@ -71,7 +71,7 @@ const DMMA = inline(
 )
 
 /**
- * f32 on CUDA cores: a warp's rows with its columns, four of k; a lane has two of every 16 rows and of every 8 columns. An FFMA that reads three
+ * f32 on CUDA cores: a warp's rows with its columns, so many of k; a lane has two of every 16 rows and of every 8 columns. An FFMA that reads three
  * registers of two banks takes a cycle more: along a row, one of them is what the FFMA before has read.
  */
 export const ffmaStep = (depth: number): string =>

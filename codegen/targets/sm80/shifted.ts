@@ -9,7 +9,7 @@ import type { TileSource } from '../../../compiler/ir/pipe_mma.ts'
 import { operandNamed } from '../../../compiler/ir/walk.ts'
 import { shiftedPitch } from '../../../compiler/space/layout.ts'
 import { call0, note, slotAddress, type EmitContext } from '../../pipe/context.ts'
-import { elementAddress } from '../../pipe/copy_transposed.ts'
+import { elementAddress } from '../../pipe/copy_address.ts'
 
 const pitchOf = ({ tile, operand }: TileSource, c: EmitContext): number =>
   shiftedPitch(tile, DTYPES[operandNamed(c.program.source, operand).dtype].storageBytes)

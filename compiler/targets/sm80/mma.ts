@@ -59,6 +59,9 @@ export const atomOf = (kind: Pick<WarpMmaKind, 'a' | 'k' | 'split'>): WarpAtom =
 /** f32 that nothing is rounded for, on CUDA cores. */
 export const isFfma = ({ a, split }: Pick<WarpMmaKind, 'a' | 'split'>): boolean => a === 'f32' && !split
 
+/** k of a step of FFMAs: of each row and column, a lane has so many. */
+export const ffmaDepth = ({ kBytes }: WarpAtom): number => kBytes / DTYPES.f32.storageBytes
+
 /** The same products in steps of fewer k; null: there are none. */
 export const shortened = <K extends WarpMmaKind>(kind: K): K | null =>
   isFfma(kind) && kind.k !== SHORT_K ? { ...kind, k: SHORT_K } : null

@@ -134,11 +134,12 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
   const few: Division = [tileM / MMA_ROWS, tileN / MMA_ROWS]
   const deep = FEWEST_WARPS / (few[0] * few[1])
   const shares = design.warps === 'auto' && deep > 1
+  const along = shares ? deep : 1
   const held = (division: Division, atom: WarpAtom): number => sums * cellsOf(division) + fragmentsOf(division, atom)
   // A form that the device lacks converts its fragments, and one in parts splits them, in whatever registers there are.
   const neededBy = (division: Division, atom: WarpAtom): number =>
     form.minCc > 80 || form.split ? MOST_REGISTERS : held(division, atom) + (type === 'float' ? 0 : LEAST_BESIDE)
-  const bound = ([m, n]: Division): number => registersFor(32 * m * n * (shares ? deep : 1) * (design.ctas ?? 1))
+  const bound = ([m, n]: Division): number => registersFor(32 * m * n * along * (design.ctas ?? 1))
   // A warp has whole blocks of columns that share a scale, where that fits.
   const block = widestBlock(program, gemm)
   const divide = (atom: WarpAtom, bounded: boolean): Division | null => {
@@ -193,7 +194,7 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
   if (scales && isRejection(scales)) return scales
 
   const stageBytes = stageBytesOf(inputs)
-  const warpCount = warps[0] * warps[1] * (shares ? deep : 1)
+  const warpCount = warps[0] * warps[1] * along
   if (design.stages !== 'auto' && design.stages < MIN_STAGES) return rejection('KTL4533', { stages: design.stages })
   const leftBytes = shares ? (deep - 1) * warps[0] * warps[1] * 32 * cells * 4 : 0
   const shape = { tile: design.tile, a: inputs.a, b: inputs.b, scales, epilogue, warps, leftBytes }
@@ -239,7 +240,7 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
     mmaSteps,
     ahead: loadedAhead(epilogue, warpTile[0] / MMA_ROWS, layout.spareRegisters!, MOST_AHEAD),
     warps,
-    deep: shares ? deep : 1,
+    deep: along,
     leftBytes,
     warpTile,
     epilogue,

@@ -1,6 +1,6 @@
 /** Does a call fit an instance? First failing reason, in the order a user would fix them. */
 import { resolveType, type KernelFamily, type TypeChoice } from '../../../compiler/family.ts'
-import type { TensorOperand, TensorProgram } from '../../../compiler/ir/tensor.ts'
+import { ALIGNED_BYTES, type TensorOperand, type TensorProgram } from '../../../compiler/ir/tensor.ts'
 import { topological } from '../../../compiler/ir/walk.ts'
 import { DTYPES } from '../../../compiler/dtypes.ts'
 import { divisibilityOf, isContiguousAlong, isSameTensor, sharesMemory } from '../../arguments/operands.ts'
@@ -76,7 +76,7 @@ export function alignmentFits(operand: TensorOperand, call: Call): Status {
   const admitted = divisibilityOf(call.tensors[operand.name]!, innerDimension(operand, call), operand.role)
   return admitted === 'vector' || admitted === divisibility
     ? OK
-    : misaligned(operand, call, divisibility === 'word' ? 4 : 16)
+    : misaligned(operand, call, ALIGNED_BYTES[divisibility])
 }
 
 /** What TMA needs of elements that it pads (cuTensorMapEncodeTiled, 16U4_ALIGN16B and 16U6_ALIGN16B). */
@@ -106,7 +106,7 @@ export function misalignment(
   tensor: Tensor,
   inner: number,
   role: 'input' | 'output',
-  to = 16,
+  to: number = ALIGNED_BYTES.vector,
 ): { readonly got: string; readonly fix: string } {
   const { bits } = DTYPES[tensor.dtype]
   const bytes = (elements: number): number => (elements * bits) / 8
@@ -139,11 +139,11 @@ export function misalignment(
 export function misaligned(
   operand: Pick<TensorOperand, 'name' | 'order' | 'role'>,
   call: Call,
-  to = 16,
+  to: number = ALIGNED_BYTES.vector,
 ): StatusRefused {
   const tensor = call.tensors[operand.name]!
   const { got, fix } = misalignment(tensor, innerDimension(operand, call), operand.role, to)
-  const expected = to === 16 ? '16-byte accesses' : `rows of whole words of ${to} bytes`
+  const expected = to === ALIGNED_BYTES.vector ? '16-byte accesses' : `rows of whole words of ${to} bytes`
   return refuse('KTL4033', { operand: shown(call, operand.name), expected, got }, fix)
 }
 

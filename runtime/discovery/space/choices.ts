@@ -102,8 +102,9 @@ export class FamilyChoices {
   }
 
   /**
-   * Alignments that a backend distinguishes, none better than `best`. Operands of contractions come as they are, or are computed of
-   * single elements; outputs and full operands of the epilogue may always be taken element by element.
+   * Alignments that a backend distinguishes, none better than `best`. Operands of contractions come as they are, rows of whole words by words or
+   * by elements where a backend knows the difference, or are computed of single elements; outputs and full operands of the epilogue may always be
+   * taken element by element.
    */
   *alignments(
     backend: Backend,

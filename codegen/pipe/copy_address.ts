@@ -1,0 +1,21 @@
+/** What a thread copies from where: what all ways to copy tiles of operands share. */
+import type { CopyTile } from '../../compiler/ir/pipe_loads.ts'
+import type { TensorOperand } from '../../compiler/ir/tensor.ts'
+import type { EmitContext } from './context.ts'
+import { positionIn } from './depth.ts'
+
+/** Address of the element at `k_at`, `free_at`; the contiguous axis has stride 1. What loops over k change comes last. */
+export function elementAddress(c: EmitContext, operand: TensorOperand, { depth }: CopyTile): string {
+  const { names } = c
+  const placed = operand.axes.map((axis) => {
+    const at = positionIn(c, depth, axis, 'k_at', 'free_at')
+    const term = axis === operand.order.at(-1) ? at : `(i64)(${at}) * ${names.stride(operand.name, axis)}`
+    return { term, moves: at !== 'free_at' }
+  })
+  const terms = [false, true].flatMap((last) => placed.filter(({ moves }) => moves === last).map(({ term }) => term))
+  return `${names.operand(operand.name)} + ${terms.join(' + ')}`
+}
+
+/** Of the role, as CUDA. */
+export const threadOf = ({ role }: EmitContext): string =>
+  role!.firstWarp === 0 ? 'threadIdx.x' : `(threadIdx.x - ${32 * role!.firstWarp})`
