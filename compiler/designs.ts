@@ -7,17 +7,18 @@ import type { Target } from './targets/target.ts'
 /**
  * In the user's order: what can exist. What is not lowered yet, planning rejects.
  *
- * `elementBytes`: of the contracted operands.
+ * `elementBytes`: of the contracted operands; `isF32`: these are f32, which is multiplied as it is.
  */
 export function* designsOf(
   schedules: Schedules,
   backend: Backend,
   arch: TargetArch,
   elementBytes: number,
+  isF32 = false,
 ): Generator<Design> {
   const target = TARGETS.get(backend)
   const name = scheduleNames(target, arch).find((name) => schedules[name] !== undefined)
-  yield* joinedDesigns(target, name === undefined ? [] : schedules[name]!, arch, elementBytes)
+  yield* joinedDesigns(target, name === undefined ? [] : schedules[name]!, arch, elementBytes, isF32)
 }
 
 /** Those of `schedules`, which are all the target's. */
@@ -26,10 +27,11 @@ export function* joinedDesigns(
   schedules: readonly Schedule[],
   arch: TargetArch,
   elementBytes: number,
+  isF32 = false,
 ): Generator<Design> {
   const seen = new Set<string>()
   for (const values of schedules.length > 0 ? schedules.map(({ values }) => values) : [null]) {
-    for (const design of target.designs(values, arch, elementBytes)) {
+    for (const design of target.designs(values, arch, elementBytes, isF32)) {
       const text = JSON.stringify(design)
       if (!seen.has(text)) yield design as Design
       seen.add(text)

@@ -10,6 +10,7 @@ import { call, call0, note, slotAddress, type EmitContext } from './context.ts'
 import { allCells } from './fragments.ts'
 import { depthOrigin, positionIn } from './depth.ts'
 import { elementAddress, threadOf } from './copy_address.ts'
+import { emitCopyDealt, isDealtEvenly } from './copy_dealt.ts'
 import { emitCopyShifted } from './copy_shifted.ts'
 import { emitTransposed } from './copy_transposed.ts'
 import { chunkPlace } from './loads.ts'
@@ -22,7 +23,8 @@ function rowAddress(c: EmitContext, operand: TensorOperand): string {
 
 /** Threads take chunks along the contiguous axis in turn; what is outside the tensor is zero. */
 export function emitCopyTile(op: CopyTile, c: EmitContext): void {
-  if (op.tile.shifted) emitCopyShifted(op, c)
+  if (op.tile.dealt) emitCopyDealt(op, c)
+  else if (op.tile.shifted) emitCopyShifted(op, c)
   else if (!isInOrder(op, c)) emitTransposed(op, c)
   else {
     const shared = rowsApart(op, c)
@@ -83,7 +85,7 @@ const MANY_CELLS = 128
 /** The thread of the role, in loops over k: what depends on it is found again in each, where registers are few. */
 function threadInLoop(c: EmitContext): string {
   const { registers } = c.program
-  const isTight = registers!.ctas !== undefined || allCells(c) * (registers!.parts ? 2 : 1) >= MANY_CELLS
+  const isTight = allCells(c) * (registers!.parts ? 2 : 1) >= MANY_CELLS
   return isTight ? call0(c, 'anew', threadOf(c)) : threadOf(c)
 }
 
@@ -121,13 +123,14 @@ function rowsApart(op: CopyTile, c: EmitContext): RowsApart | null {
   const rows = kMajor ? tile.rows : tile.depth
   const apart = (32 * c.role!.warps) / pieces
   const isEven = Number.isInteger(apart) && rows % apart === 0 && isPowerOf2(apart)
-  return isInOrder(op, c) && !tile.shifted && !computed && isEven && along.length === 1
+  return isInOrder(op, c) && !tile.shifted && !tile.dealt && !computed && isEven && along.length === 1
     ? { apart, rows, pieces, perPiece: bytes / DTYPES[dtype].storageBytes, stride: c.names.stride(operand, along[0]!) }
     : null
 }
 
 /** Whether threads have rows of a tile that are evenly apart: few addresses, and instructions. */
-export const isSharedEvenly = (op: CopyTile, c: EmitContext): boolean => rowsApart(op, c) !== null
+export const isSharedEvenly = (op: CopyTile, c: EmitContext): boolean =>
+  op.tile.dealt ? isDealtEvenly(op, c) : rowsApart(op, c) !== null
 
 /** Chunks of rows so far apart stand in the same places, whatever the swizzle. */
 const SWIZZLED_ROWS = 8

@@ -97,8 +97,6 @@ export interface RegisterPlan {
   readonly parts?: PartRegisters
   /** Warps along k, each with its steps of every stage, on the same part of the tile; absent: one. */
   readonly deep?: number
-  /** CTAs of an SM that those of a thread are bounded for; absent: there is no bound. */
-  readonly ctas?: number
   /** Warpgroups on one tile: its blocks of rows go to them in turn. */
   readonly together: number
 }

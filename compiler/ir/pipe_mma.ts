@@ -80,7 +80,7 @@ export interface MmaScales {
 export interface TileSource {
   readonly buffer: string
   readonly operand: string
-  readonly tile: Pick<SharedTile, 'major' | 'span' | 'pitch' | 'swizzle' | 'shifted'>
+  readonly tile: Pick<SharedTile, 'major' | 'span' | 'pitch' | 'swizzle' | 'shifted' | 'dealt'>
 }
 
 /** Operands of one k step of the MMAs, as ldmatrix reads them: which buffers hold them. */

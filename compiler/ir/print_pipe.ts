@@ -57,7 +57,6 @@ export function printTileProgram(program: TileProgram): string {
       `  accumulators in registers: ${registers.products} x ${registers.rowBlocks} blocks of ` +
         `${registers.warps ? 16 : 64} x ${registers.columns}` +
         (registers.warps ? ` for each of ${registers.warps.join('x')} warps` : '') +
-        (registers.ctas === undefined ? '' : `, bounded for ${registers.ctas} CTAs of an SM`) +
         (registers.parts ? `, parts of ${registers.parts.columns} columns in ${registers.parts.cells}` : ''),
     )
   for (const r of program.reductions)
@@ -116,10 +115,12 @@ const mmaScalesText = (scales: MmaScales | null): string =>
 
 const depthText = ({ axis, tile, outer }: DepthView): string =>
   [...outer.map((o) => `${o.axis} ${printIx(o.at)}`), `${axis} tile ${printIx(tile)}`].join(', ')
-const tileText = ({ rows, depth, major, boxes, span, pitch, swizzle, shifted }: SharedTile): string =>
-  `${rows} x ${depth} ${major}-major, ${boxes > 1 ? `${boxes} boxes of ${span} elements, ${pitch} B apart` : `rows of ${span}`}, ${shifted ? 'shifted' : `swizzle ${swizzle}`}`
-const sourceText = ({ major, span, pitch, swizzle, shifted }: TileSource['tile']): string =>
-  `${major}-major, ${pitch > 0 ? `boxes of ${span} elements, ${pitch} B apart` : `rows of ${span}`}, ${shifted ? 'shifted' : `swizzle ${swizzle}`}`
+const tileText = ({ rows, depth, major, boxes, span, pitch, swizzle, shifted, dealt }: SharedTile): string =>
+  `${rows} x ${depth} ${major}-major, ${boxes > 1 ? `${boxes} boxes of ${span} elements, ${pitch} B apart` : `rows of ${span}`}, ${placeText({ swizzle, shifted, dealt })}`
+const sourceText = ({ major, span, pitch, swizzle, shifted, dealt }: TileSource['tile']): string =>
+  `${major}-major, ${pitch > 0 ? `boxes of ${span} elements, ${pitch} B apart` : `rows of ${span}`}, ${placeText({ swizzle, shifted, dealt })}`
+const placeText = ({ swizzle, shifted, dealt }: Pick<SharedTile, 'swizzle' | 'shifted' | 'dealt'>): string =>
+  shifted ? 'shifted' : dealt ? `by ${dealt} of lanes` : `swizzle ${swizzle}`
 const descriptorText = (d: { leadingBytes: number; strideBytes: number; stepBytes: number; swizzle: string }): string =>
   `(lbo ${d.leadingBytes}, sbo ${d.strideBytes}, step ${d.stepBytes}, swizzle ${d.swizzle})`
 const guarded = (guard: Node | null): string =>

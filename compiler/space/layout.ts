@@ -2,7 +2,7 @@
  * How tiles lie in shared memory. A tile is *boxes* side by side, each of rows of one *span* of bytes; a swizzle moves the 16-byte
  * chunks of a row by an XOR with bits of the row's number (PTX ISA 5.5.7), so that a column of chunks spreads over the banks.
  */
-import { div, mod, mul, printIx, type Ix } from './ix.ts'
+import { div, mod, mul, printIx, sum, type Ix } from './ix.ts'
 
 /** Named by the bytes of a row; `ATOM_32B` moves 32 bytes at a time, for transposed 32-bit operands. `none`: dense rows. */
 export type Swizzle = 'none' | '32B' | '64B' | '128B' | '128B_ATOM_32B'
@@ -42,6 +42,39 @@ export const SWIZZLE_OF_ROW: Readonly<Record<number, Exclude<Swizzle, '128B_ATOM
   128: '128B',
 }
 
+/**
+ * Rows of m or n side by side in the order in which lanes multiply them, so that a lane loads several of its own at once: by 32 `fours`, of rows 8 apart, by
+ * 16 `twos` of them, or `pairs` of neighbours, each with the pair 8 further.
+ */
+export type Dealt = 'fours' | 'twos' | 'pairs'
+
+interface Deal {
+  /** So many rows stand among each other. */
+  readonly among: number
+  /** Rows of chunk `chunk` of four, of which `place` is one: CUDA of both. */
+  readonly rowOf: (chunk: Ix, place: Ix) => Ix
+  readonly placeOf: (row: Ix) => Ix
+}
+
+export const DEALS: Readonly<Record<Dealt, Deal>> = {
+  fours: {
+    among: 32,
+    rowOf: (chunk, place) => sum([mul(div(chunk, 8), 32), mul(place, 8), mod(chunk, 8)]),
+    placeOf: (row) => sum([mul(div(row, 32), 32), mul(mod(row, 8), 4), mod(div(row, 8), 4)]),
+  },
+  twos: {
+    among: 16,
+    rowOf: (chunk, place) => sum([mul(div(chunk, 4), 16), mul(mod(chunk, 4), 2), div(place, 2), mul(mod(place, 2), 8)]),
+    placeOf: (row) => sum([mul(div(row, 16), 16), mul(mod(row, 8), 2), mod(div(row, 8), 2)]),
+  },
+  pairs: {
+    among: 16,
+    rowOf: (chunk, place) => sum([mul(div(chunk, 4), 16), mul(mod(chunk, 4), 2), mod(place, 2), mul(div(place, 2), 8)]),
+    placeOf: (row) =>
+      sum([mul(div(row, 16), 16), mul(div(mod(row, 8), 2), 4), mul(mod(div(row, 8), 2), 2), mod(row, 2)]),
+  },
+}
+
 /** A tile of an operand in a slot: `rows` of m or n by `depth` of k. */
 export interface SharedTile {
   /** What the rows of a box are along: k, or m and n. */
@@ -56,6 +89,8 @@ export interface SharedTile {
   readonly swizzle: Swizzle
   /** Rows are those of memory from the last multiple of 16 bytes before them on: so far shifted, and 16 bytes longer. */
   readonly shifted?: true
+  /** Rows of m or n in the order of lanes, each k of them 16 bytes longer: elements of 16 bytes and 8 k are in all banks. */
+  readonly dealt?: Dealt
 }
 
 /** What memory is read and written in where rows begin anywhere. */
@@ -64,7 +99,7 @@ export const PIECE_BYTES = 16
 /** A row of so many elements that stands as far from a multiple of a piece as in memory, and ends in one more. */
 export const shiftedRowBytes = (elements: number, elementBytes: number): number => elements * elementBytes + PIECE_BYTES
 
-/** Bytes of a row of a shifted tile. */
+/** Bytes of a row of a shifted or dealt tile. */
 export const shiftedPitch = ({ span }: Pick<SharedTile, 'span'>, elementBytes: number): number =>
   shiftedRowBytes(span, elementBytes)
 

@@ -47,8 +47,8 @@ export interface Target<P extends PlanBase = PlanBase, D extends DesignBase = P[
   readonly entries: Entries
   /** What keeps a schedule from having a design; empty: nothing does. */
   readonly inconsistent: string
-  /** What can exist, of a schedule or by default (null), in the user's order; `elementBytes`: of contracted operands. */
-  designs(schedule: V | null, arch: TargetArch, elementBytes: number): Iterable<D>
+  /** What can exist, of a schedule or by default (null), in the user's order; `elementBytes`: of contracted operands; `isF32`: which are f32. */
+  designs(schedule: V | null, arch: TargetArch, elementBytes: number, isF32: boolean): Iterable<D>
 
   /** Is such an operand left to a `fallback`? */
   leavesOut(operand: Contracted, arch: TargetArch): boolean

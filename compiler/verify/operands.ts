@@ -5,7 +5,7 @@ import type { DepthView } from '../ir/pipe_loads.ts'
 import type { TensorOperand } from '../ir/tensor.ts'
 import { rowsRead } from '../ir/walk.ts'
 import { expressionProblems } from '../ir/verify_tensor.ts'
-import { shiftedPitch, SWIZZLE_OF_ROW, type SharedTile, type Swizzle } from '../space/layout.ts'
+import { DEALS, shiftedPitch, SWIZZLE_OF_ROW, type SharedTile, type Swizzle } from '../space/layout.ts'
 import { axisTexts, freeSide } from '../space/domain.ts'
 import { evaluateIx } from '../space/ix.ts'
 import { stepCount, tileIndex } from '../targets/tensor_core/lower_loads.ts'
@@ -43,9 +43,10 @@ function checkLoad(tiles: Tiles, op: Load): void {
   tiles.expect(`${what}: rows`, tile.rows, free === 'm' ? along.extent : along.extent / cluster.pair)
   tiles.expect(`${what}: depth`, tile.depth, domain.depth)
   const boxRows = tile.major === 'k' ? tile.rows : tile.depth
-  const slotBytes = tile.shifted ? boxRows * shiftedPitch(tile, bytes) : tile.rows * tile.depth * bytes
+  const slotBytes = tile.shifted || tile.dealt ? boxRows * shiftedPitch(tile, bytes) : tile.rows * tile.depth * bytes
   tiles.expect(`${what}: bytes of a slot`, tiles.buffer(op.buffer).slotBytes, slotBytes)
   if (tile.shifted) checkShifted(tiles, what, op, operand)
+  if (tile.dealt) checkDealt(tiles, what, op, operand)
   checkDepth(tiles, what, depth, operand, along.axis)
   if (![along.axis, depth.axis, ...depth.outer.map(({ axis }) => axis)].every((axis) => operand.axes.includes(axis)))
     tiles.problems.push(`${what}: lacks an axis of its tile`)
@@ -69,8 +70,8 @@ function checkLoad(tiles: Tiles, op: Load): void {
     tiles.expect(`${what}: type`, source.dtype, operand.dtype)
     const inOrder = tile.major === 'mn' || inner === depth.axis
     const aligned = inOrder ? { vector: 16, word: 4, element: bytes, repacked: bytes }[source.divisibility] : bytes
-    tiles.expect(`${what}: bytes of a copy`, op.bytes, tile.shifted ? 16 : aligned)
-    if (tile.major === 'mn') tiles.expect(`${what}: contiguous axis`, inner, along.axis)
+    tiles.expect(`${what}: bytes of a copy`, op.bytes, tile.shifted ? 16 : tile.dealt ? bytes : aligned)
+    if (tile.major === 'mn' && !tile.dealt) tiles.expect(`${what}: contiguous axis`, inner, along.axis)
     if (op.bytes < 4) tiles.problems.push(`${what}: copies of ${bytes} bytes`)
     return
   }
@@ -117,15 +118,22 @@ function checkShifted(tiles: Tiles, what: string, { op, tile, depth }: Load, ope
   if (tile.major === 'k') tiles.expect(`${what}: contiguous axis`, operand.order.at(-1), depth.axis)
 }
 
+/** Lanes multiply rows of their own: f32, by any loops. */
+function checkDealt(tiles: Tiles, what: string, { op, tile }: Load, operand: TensorOperand): void {
+  tiles.expect(`${what}: dealt by`, op, 'copy_tile')
+  tiles.expect(`${what}: bytes of dealt elements`, tiles.bytes(operand.name), 4)
+  tiles.expect(`${what}: boxes of dealt rows`, [tile.major, tile.boxes], ['mn', 1])
+  tiles.expect(`${what}: rows dealt by ${tile.dealt}`, tile.rows % DEALS[tile.dealt!].among, 0)
+  if (operand.computed) tiles.problems.push(`${what}: dealt rows are computed`)
+}
+
 /** Rows of shared memory are spans of a pattern. */
-function swizzleOf(op: Load, { major, span, shifted }: SharedTile, bytes: number): Swizzle {
-  if (shifted) return 'none'
+function swizzleOf(op: Load, { major, span, shifted, dealt }: SharedTile, bytes: number): Swizzle {
+  if (shifted || dealt) return 'none'
   // MMAs read transposed operands of 32 bits in one pattern only.
   if (bytes === 4 && major === 'mn' && op.op !== 'copy_tile') return '128B_ATOM_32B'
   // Lanes read an f64 each, of four neighbours along k at once: 32 bytes of a row, or of four rows.
   if (bytes === 8 && span * bytes === 128) return '128B_ATOM_32B'
-  // All lanes read the same k.
-  if (bytes === 4 && major === 'mn') return 'none'
   return SWIZZLE_OF_ROW[span * bytes] ?? 'none'
 }
 

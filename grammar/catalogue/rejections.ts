@@ -243,22 +243,6 @@ export const rejections = {
       help: 'use a smaller tile, or one whose sides are powers of two',
     }),
   }),
-  KTL4532: entry<{ m: number; n: number; ctas: number }>({
-    title: 'more CTAs of an SM than it has registers for',
-    explain:
-      'With `ctas` a schedule on sm_80 bounds the registers of a thread, so that an SM, which has 65,536, holds so many CTAs. Accumulators and ' +
-      'the operands of two steps have to fit, and some beside them.',
-    wrong: {
-      ktl: 'kernel g(A: f16[m, k], B: f16[n, k]) -> D: f16[m, n] { D = sum[k](A * B) }\nschedule g on sm_80 { tile 128x128; ctas 3 }\n',
-    },
-    right: {
-      ktl: 'kernel g(A: f16[m, k], B: f16[n, k]) -> D: f16[m, n] { D = sum[k](A * B) }\nschedule g on sm_80 { tile 128x64; ctas 3 }\n',
-    },
-    word: ({ m, n, ctas }) => ({
-      message: `an SM has no registers for ${ctas} CTAs with a tile ${m}x${n}`,
-      help: 'use a smaller tile, or fewer CTAs',
-    }),
-  }),
   KTL4534: entry<{ dtype: string }>({
     title: 'parts of what is no f32',
     explain:
@@ -273,22 +257,6 @@ export const rejections = {
     word: ({ dtype }) => ({
       message: `\`f32 tf32x3\` multiplies f32, and these operands are ${dtype}`,
       help: 'declare them as f32, or leave `f32 tf32x3` out',
-    }),
-  }),
-  KTL4535: entry<Record<string, never>>({
-    title: 'stores by elements of aligned rows',
-    explain:
-      'With `stores elements` a schedule on sm_80 says how outputs leave whose rows begin anywhere. Instances for aligned outputs, which ' +
-      'leave in vectors, have no use for it; there are others for the same outputs.',
-    wrong: {
-      ktl: 'kernel g(A: f16[m, k], B: f16[n, k]) -> D: f16[m, n] { D = sum[k](A * B) }\nschedule g on sm_80 { stores elements }\n',
-    },
-    right: {
-      ktl: 'kernel g(A: f16[m, k], B: f16[n, k]) -> D: f16[m, n] { D = sum[k](A * B) }\nschedule g on sm_80 { stores pieces }\n',
-    },
-    word: () => ({
-      message: '`stores elements` is for outputs whose rows begin anywhere, and these are aligned',
-      help: 'leave it out, or use the instances for unaligned outputs',
     }),
   }),
   KTL4533: entry<{ stages: number }>({

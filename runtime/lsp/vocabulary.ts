@@ -64,9 +64,6 @@ export const ENTRY_TEXTS: Readonly<Record<string, string>> = {
   f32: '`tf32x3` multiplies f32 on tensor cores as three products of tf32, about as exactly; `fma` on the CUDA cores.',
   stages: 'Slots of the ring that operands go through.',
   depth: 'Bytes of k that a slot of the ring has: fewer where sums are short.',
-  stores:
-    'How outputs leave whose rows begin anywhere: `pieces` of 16 bytes out of shared memory, or `elements` from registers.',
-  ctas: 'How many CTAs an SM is to hold: stages and registers are bounded for so many.',
   reassociate: 'Sums may be split and added in another order: results may differ between runs in the last bits.',
   parts: 'Into how many parts the summed axis is cut; they are work items of their own, and are added up in memory.',
   splits: 'Into how many parts the summed axis is split; the parts are added up afterwards.',

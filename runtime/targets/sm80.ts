@@ -39,8 +39,10 @@ export const SM80_CONSTANTS = {
   ffma: 0.97,
   /** Of a scheduler, for a load of 16 bytes to each lane that feeds FFMAs. */
   lanes: 4.2,
-  /** The same for a copy of less than 16 bytes by each lane. */
+  /** The same for a copy of less than 16 bytes by each lane: of rows across those of memory, of words, of rows in the order of lanes. */
   copy: 18,
+  word: 14,
+  dealt: 8,
   /** Of a scheduler, for a register of fragments that is loaded in two and shifted. */
   shifted: 11.2,
   /** The same for addresses of shifted copies, of each operand and warp; and what a CTA alone waits for them. */
@@ -56,9 +58,9 @@ export const SM80_CONSTANTS = {
   column: 1.13,
   direct: 24,
   /** Rows that begin anywhere, in words and pieces: as on SM90, whose code is the same. */
-  rows: 15.4,
+  rows: 11,
   /** The same for a full operand read in rows that begin anywhere, in vectors and element by element, for a row operand, and for each product. */
-  fetchRows: 40,
+  fetchRows: 20,
   vector: 4,
   element: 96,
   row: 7.57,
@@ -75,7 +77,7 @@ export type Sm80Constants = Readonly<typeof SM80_CONSTANTS>
 
 /** Bytes of k in a cycle, for each cell: of tensor cores, or of what multiplies f32 and f64 exactly. */
 function rateOf({ mma }: Sm80Plan, { fmaF32, mmaF64 }: Machine): number {
-  const rates = { ffma: 4 * fmaF32, ffma_short: 4 * fmaF32, dmma: 8 * mmaF64, split: MMA_BYTES / 3, mma: MMA_BYTES }
+  const rates = { ffma: 4 * fmaF32, dmma: 8 * mmaF64, split: MMA_BYTES / 3, mma: MMA_BYTES }
   return rates[atomNameOf(mma)]
 }
 
@@ -114,7 +116,7 @@ export function estimateSm80(
     mma +
     promotionCycles(plan, costs) +
     laneLoads(plan, kBytes) * costs.lanes +
-    elementCopies(plan) * costs.copy +
+    elementCopies(plan, costs) +
     shiftedRegisters(plan) * costs.shifted +
     ((warps[0] * warps[1] * plan.deep) / 4) * shifted.length * costs.addresses
   const work = Math.max(issued, smem, l2) + gathered / costs.gather
@@ -144,13 +146,13 @@ export function estimateSm80(
   return { microseconds, boundBy, text }
 }
 
-/** Of one k tile, by each scheduler: those of elements. */
-const elementCopies = ({ a, b }: Sm80Plan): number =>
-  [a, ...b].reduce(
-    (sum, { source, copyBytes, tileBytes }) =>
-      sum + (source === 'copy' && copyBytes! < 16 ? tileBytes / copyBytes! / 128 : 0),
-    0,
-  )
+/** Of one k tile, by each scheduler: copies of less than 16 bytes. */
+const elementCopies = ({ a, b }: Sm80Plan, costs: Sm80Constants): number =>
+  [a, ...b].reduce((sum, { operand, source, copyBytes, tileBytes, dealt }) => {
+    if (source !== 'copy' || copyBytes! === 16) return sum
+    const isWord = DTYPES[operand.dtype].storageBytes < copyBytes!
+    return sum + (tileBytes / copyBytes! / 128) * (dealt ? costs.dealt : isWord ? costs.word : costs.copy)
+  }, 0)
 
 /** Of one k tile, by each scheduler: registers of fragments whose rows are shifted. */
 function shiftedRegisters({ a, b, warps, warpTile: [rows, columns], mmaSteps }: Sm80Plan): number {
@@ -159,10 +161,10 @@ function shiftedRegisters({ a, b, warps, warpTile: [rows, columns], mmaSteps }: 
   return ((warps[0] * warps[1]) / 4) * mmaSteps * (ofA + ofB)
 }
 
-/** Of one k tile, by each scheduler: 16 bytes of k, of every 8th row and every 4th column of a warp's part. */
+/** Of one k tile, by each scheduler: for each k, four of every 8th row, and four of every fourth column of a warp's part. */
 function laneLoads({ mma, gemm, warps, warpTile: [rows, columns] }: Sm80Plan, kBytes: number): number {
   if (!isFfma(mma)) return 0
-  return ((warps[0] * warps[1]) / 4) * (rows / 8 + (gemm.accumulators.length * columns) / 4) * (kBytes / 16)
+  return ((warps[0] * warps[1]) / 4) * (rows / 32 + (gemm.accumulators.length * columns) / 16) * (kBytes / 4)
 }
 
 /** Sums of one part to L2 or back, and what it takes until they are there. */

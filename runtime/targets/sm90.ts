@@ -94,8 +94,8 @@ export const SM90_CONSTANTS = {
    */
   scattered: 2.45,
   /** Rows of words out of shared memory, and those of a full operand on their way to it. */
-  rows: 30.5,
-  fetchRows: 45,
+  rows: 26,
+  fetchRows: 20,
   /**
    * Sums of parts, for a warpgroup: a multiply-add of a column pair, and what each part waits for. To 8 runs on an H200: with one
    * warpgroup, which has no other to wait behind, and with two.

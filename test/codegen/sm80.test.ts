@@ -15,6 +15,8 @@ const COMBINED = [
   'f64',
   'f64, 8 warps',
   'f32, transposed',
+  'f32, few rows',
+  'f32, few columns',
   'f32, unaligned',
   'f32, two products',
   'f32 in parts',
@@ -26,20 +28,13 @@ const COMBINED = [
   'unaligned',
   'unaligned, of batches and few k',
   'unaligned, two products',
-  'f32, three CTAs of an SM, neither along k',
   'by words, two products',
   'two warps share k',
   'warps share k of bytes',
   'k less than the stages',
 ]
 
-const KEPT = [
-  'f32, two CTAs of an SM',
-  'unaligned output by elements',
-  'rows of one piece, unaligned',
-  'by words',
-  'by words, beside elements',
-]
+const KEPT = ['rows of one piece, unaligned', 'by words', 'by words, beside elements']
 
 test.each(part(SM80_CASES, COMBINED, KEPT))('%s', { timeout: 60_000 }, async (name, wide) => {
   for (const result of await runWide(wide, schedulesOf(name)))

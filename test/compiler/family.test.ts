@@ -144,13 +144,3 @@ test('bytes of k that a stage has, as the schedule says or by the size of the ti
   expect(depths('schedule gemm on sm_80 { tile 64x64 | 128x256 }\n', 2)).toEqual([128, 64])
   expect(depths('schedule gemm on sm_80 { tile 64x64; depth 32 | 64 }\n', 8)).toEqual([128])
 })
-
-test('CTAs that registers are bounded for, and how unaligned outputs leave, as the schedule says', () => {
-  const said = (entries: string, key: 'ctas' | 'stores'): unknown =>
-    [
-      ...designsOf(family(`${GEMM}schedule gemm on sm_80 { tile 64x64; ${entries} }\n`).schedules, 'sm80', 'sm_90a', 2),
-    ].map((design) => design.kind === 'sm80' && design[key])
-  expect(said('ctas 1 | 4', 'ctas')).toEqual([1, 4])
-  expect([said('', 'ctas'), said('ctas auto', 'ctas')]).toEqual([[undefined], [undefined]])
-  expect(said('stores pieces | elements', 'stores')).toEqual([undefined, 'elements'])
-})

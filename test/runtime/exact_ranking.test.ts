@@ -5,7 +5,8 @@ import type { TargetArch } from '../../compiler/archs.ts'
 import type { Sm80Design } from '../../compiler/targets/sm80/design.ts'
 import { onPaper } from '../../runtime/bench/suite/open.ts'
 import { machineFor } from '../../runtime/discovery/ranking/machine.ts'
-import { GemmArguments, getKernels, openDevice } from '../../runtime/index.ts'
+import { GemmArguments, getKernels, openDevice, type KtlKernel } from '../../runtime/index.ts'
+import type { Sm80DesignMetadata } from '../../runtime/metadata/design.ts'
 import { estimateSm80 } from '../../runtime/targets/sm80.ts'
 import { bound } from '../compiler/support.ts'
 
@@ -62,5 +63,31 @@ test('stages of shorter k come first where sums are short', async () => {
   }
   expect(await first(10)).toBeLessThan(64)
   expect(await first(700)).toBe(64)
+  await device.close()
+}) // prettier-ignore
+
+test('few tiles of f32 with a long k are cut into parts; stages are as deep as FFMAs of a thread are few', async () => {
+  const device = await openDevice('virtual-sm90')
+  const make = onPaper(device)
+  const first = async (m: number, n: number, k: number) => {
+    const [A, B, out] = [await make('f32', [m, k], [k, 1], null), await make('f32', [k, n], [n, 1], null), await make('f32', [m, n], [n, 1], null)]
+    const [{ metadata }] = [...getKernels(new GemmArguments({ A, B, out }), { limit: 1 })] as [KtlKernel]
+    return { name: metadata.kernelName, tile: (metadata.design as Sm80DesignMetadata).tileShape }
+  }
+  expect((await first(60, 840, 50_000)).name).toMatch(/_parts(8|16)_/)
+  const large = await first(4096, 4096, 4096)
+  expect([large.name.includes('_parts'), large.tile[2]]).toEqual([false, 8])
+  await device.close()
+}) // prettier-ignore
+
+test('rows of an output that begin anywhere: kernels of sm_80 are candidates on SM90', async () => {
+  const device = await openDevice('virtual-sm90')
+  const make = onPaper(device)
+  const kinds = async (n: number): Promise<ReadonlySet<string>> => {
+    const [A, B, out] = [await make('f16', [6104, 8], [8, 1], null), await make('f16', [8, n], [1, 8], null), await make('f16', [6104, n], [n, 1], null)]
+    return new Set([...getKernels(new GemmArguments({ A, B, out }), { limit: 500 })].map(({ metadata }) => metadata.design.kind))
+  }
+  expect([...(await kinds(141))].sort()).toEqual(['simt', 'sm80', 'sm90'])
+  expect([...(await kinds(144))].sort()).toEqual(['simt', 'sm90'])
   await device.close()
 }) // prettier-ignore

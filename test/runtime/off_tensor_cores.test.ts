@@ -54,6 +54,13 @@ test('ktl run prints the remark; f64 is on the tensor cores, f32 as it is on non
   await device.close()
 })
 
+test('f32 rows that are looked up stand along k, beside rows in the order of lanes', async () => {
+  const file = path.join(folder, 'looked_up.ktl')
+  writeFileSync(file, 'kernel looked(A: f32[r, k], row: i32[m], B: f32[k, n]) -> D: f32[m, n] { D = sum[k](A[row[m], k] * B) }\n')
+  const ended = await ktl(['run', file, '--dims', 'm=70,n=41,k=37,r=50', '--device', 'virtual-sm90', '--design', 'sm80', '--all', '--limit', '2', '--checks', 'full', '--async', 'random'])
+  expect(ended.stdout).toMatch(/^PASS {2}2 of 2 instances pass/m)
+}) // prettier-ignore
+
 test('f32 in parts is on the tensor cores, where a schedule asks for it', async () => {
   const text = (schedule: string): string =>
     `kernel f<T: f32 | bf16>(A: T[m, k], B: T[n, k]) -> D: f32[m, n] { D = sum[k](A * B) }\nschedule f on sm_80 { tile 64x64; ${schedule} }\n`

@@ -1,7 +1,7 @@
 /** Tile IR → CUDA statements, operations that SM80 alone has: copies by all threads, fragments, warp MMAs. */
 import type { TileOp } from '../../../compiler/ir/pipe.ts'
 import { freeSide } from '../../../compiler/space/domain.ts'
-import { atomOf, ffmaDepth } from '../../../compiler/targets/sm80/mma.ts'
+import { atomOf } from '../../../compiler/targets/sm80/mma.ts'
 import { emitCutChunks, isSharedEvenly } from '../../pipe/copies.ts'
 import { COMMON_EMITTERS } from '../../pipe/emit.ts'
 import { subtileLoop } from '../../pipe/emit_epilogue.ts'
@@ -23,7 +23,7 @@ import { SCALE_EMITTERS } from '../../pipe/scales.ts'
 import { atomIn, crossesLanes, CROSSED_LANE, emitLoadFragments, sourcesOf } from './loads.ts'
 import { SHARE_K_EMITTERS } from './share_k.ts'
 import { emitShift } from './shifted.ts'
-import { ffmaStep, mmaName, mmaText, SPLIT_F32, SPLIT_MMA, splitMmaName } from './ptx.ts'
+import { FFMA_STEP, mmaName, mmaText, SPLIT_F32, SPLIT_MMA, splitMmaName } from './ptx.ts'
 
 type MmaSync = Extract<TileOp, { op: 'mma_sync' }>
 
@@ -61,10 +61,10 @@ function multiplyParts({ kind, set }: MmaSync, c: EmitContext): void {
 /** Of each product: a step is long enough by itself. */
 function multiplyAdd({ set, chunk }: MmaSync, c: EmitContext): void {
   const sums = chunk ? 'sums' : 'acc'
-  c.definitions.set('ffma_step', ffmaStep(ffmaDepth(atomIn(c.program))))
+  c.definitions.set('ffma_step', FFMA_STEP)
   if (chunk === 'begins') c.out.line('#pragma unroll').line(`for (u32 i = 0; i < ${allCells(c)}; ++i) sums[i] = 0;`)
   for (let p = 0; p < registersOf(c).products; p++) {
-    const [from, columns] = p > 0 ? [` + ${p} * ROW_BLOCKS * CELLS`, ` + ${p} * COLUMN_BLOCKS`] : ['', '']
+    const [from, columns] = p > 0 ? [` + ${p} * ROW_BLOCKS * CELLS`, ` + ${p} * 2 * COLUMN_BLOCKS`] : ['', '']
     c.out.line(`ffma_step(${sums}${from}, a_fragments[${set}], b_fragments[${set}]${columns});`, note(c, 'FFMAs'))
   }
 }
@@ -113,9 +113,11 @@ export const SM80_EMITTERS: Emitters = {
     const { parts } = registersOf(c)
     if (parts) c.out.line(`${CELL[parts.cells][0]} sums[${allCells(c)}];  // of a chunk of k`)
     const { type, a, b } = atomIn(c.program)
-    c.out.line(
-      `${type} a_fragments[2][ROW_BLOCKS][${a}], b_fragments[2][${products > 1 ? `${products} * ` : ''}COLUMN_BLOCKS][${b}];`,
-    )
+    const columns = products > 1 ? `${products} * COLUMN_BLOCKS` : 'COLUMN_BLOCKS'
+    // Loads of f32 are of several blocks.
+    const array = (blocks: string, each: number): string =>
+      type === 'float' ? `[${blocks} * ${each}]` : `[${blocks}][${each}]`
+    c.out.line(`${type} a_fragments[2]${array('ROW_BLOCKS', a)}, b_fragments[2]${array(columns, b)};`)
     for (const [side, source] of sourcesOf(c.program)) if (source.tile.shifted) emitShift(side, source, c)
   },
   load_fragments: emitLoadFragments,

@@ -3,9 +3,9 @@ import { DTYPES } from '../../../compiler/dtypes.ts'
 import { opsOf, type TileOp, type TileProgram } from '../../../compiler/ir/pipe.ts'
 import type { TileSource } from '../../../compiler/ir/pipe_mma.ts'
 import { operandNamed } from '../../../compiler/ir/walk.ts'
-import { add, constant, div, evaluateIx, mod, mul, name, printIx, type Ix } from '../../../compiler/space/ix.ts'
-import { swizzled, swizzleXor } from '../../../compiler/space/layout.ts'
-import { atomOf, ffmaDepth, type WarpAtom } from '../../../compiler/targets/sm80/mma.ts'
+import { add, div, mod, mul, name, printIx, type Ix } from '../../../compiler/space/ix.ts'
+import { DEALS, shiftedPitch, swizzled } from '../../../compiler/space/layout.ts'
+import { atomOf, type WarpAtom } from '../../../compiler/targets/sm80/mma.ts'
 import { call, note, slotAddress, type EmitContext } from '../../pipe/context.ts'
 import { emitShiftedFragments } from './shifted.ts'
 
@@ -45,23 +45,35 @@ function multiplied(program: TileProgram): { readonly row: Ix; readonly pair: Ix
 
 /** Rows or columns that lie side by side in a box of an operand along m or n: fragments are 8 of them, or twice 8. */
 const EIGHT = 8
+const [FLOAT_BYTES, DOUBLE_BYTES] = [4, 8]
+
+/** Bytes from one row of a box to the next. */
+const spanBytes = ({ operand, tile }: TileSource, program: TileProgram): number => {
+  const { storageBytes } = DTYPES[operandNamed(program.source, operand).dtype]
+  return tile.dealt ? shiftedPitch(tile, storageBytes) : tile.span * storageBytes
+}
 
 /**
- * Where a lane reads by itself. Of f64, a lane of four has one k of each four. Of f32, a lane reads all k of a step of a row or column along k at once; along m
- * or n one k, of its two columns together.
+ * Where a lane reads by itself. Of f64, a lane of four has one k of each four. Of f32 all have the same k: of dealt rows several at once, of rows along k
+ * one after the other.
  */
-function ownOffset(side: 'a' | 'b', { tile }: TileSource, span: number, program: TileProgram): string {
+function ownOffset(side: 'a' | 'b', from: TileSource, program: TileProgram): string {
+  const { tile } = from
   const { row, pair } = multiplied(program)
-  const isDouble = atomIn(program).type === 'double'
-  if (tile.major === 'mn') {
-    if (!isDouble) return printIx(mul(pair, 8))
-    return `${printIx(pair)} * ${span} + ${swizzled(tile.swizzle, 'lane / 8', pair)} * 16 + lane / 4 % 2 * 8`
+  const span = spanBytes(from, program)
+  if (tile.dealt) {
+    const first = side === 'a' ? 'warp_m * WARP_M' : 'warp_n * WARP_N'
+    const place = DEALS[tile.dealt].placeOf(side === 'a' ? row : mul(pair, 2))
+    return `(${first} + ${printIx(place)}) * ${FLOAT_BYTES}`
   }
+  const isDouble = atomIn(program).type === 'double'
+  if (tile.major === 'mn')
+    return `${printIx(pair)} * ${span} + ${swizzled(tile.swizzle, 'lane / 8', pair)} * 16 + lane / 4 % 2 * 8`
   const first = side === 'a' ? 'warp_m * WARP_M' : 'warp_n * WARP_N'
   const at = (row: Ix, chunk: string, half: string): string =>
     `(${first} + ${printIx(row)}) * ${span} + ${swizzled(tile.swizzle, chunk, row)} * 16${half}`
   if (isDouble) return at(row, 'lane / 2 % 2', ' + lane % 2 * 8')
-  return at(side === 'a' ? row : mul(pair, 2), '0', '')
+  return `${first} + ${printIx(side === 'a' ? row : mul(pair, 2))}`
 }
 
 /**
@@ -72,7 +84,7 @@ export function laneOffset(side: 'a' | 'b', from: TileSource, program: TileProgr
   const { operand, tile } = from
   const span = tile.span * DTYPES[operandNamed(program.source, operand).dtype].storageBytes
   const atom = atomIn(program)
-  if (atom.reads === 'lanes') return ownOffset(side, from, span, program)
+  if (atom.reads === 'lanes') return ownOffset(side, from, program)
   const [byHalf, byQuarter] = ['lane / 16', 'lane / 8 % 2']
   // Which of the two selects 8 further rows of shared memory, and which the next chunk of them.
   const [row, chunk] = (side === 'a') === (tile.major === 'k') ? [byQuarter, byHalf] : [byHalf, byQuarter]
@@ -92,87 +104,111 @@ export function laneOffset(side: 'a' | 'b', from: TileSource, program: TileProgr
 export const lanesName = (side: 'a' | 'b', { tile }: TileSource): string =>
   `${side}_lane${side === 'b' && tile.major === 'mn' ? '_mn' : ''}`
 
-/** What the swizzle of a tile XORs the numbers of the chunks of its n-th row with. */
-function patternOf({ swizzle }: TileSource['tile'], n: number): number {
-  const xor = swizzleXor(swizzle, constant(n))
-  return xor === null ? 0 : evaluateIx(xor, () => NaN)
-}
-
-/** What a lane loads at once of a block of 16 rows of A or 8 columns of B. */
+/** What a lane loads at once of a block of 16 rows of A or 8 columns of B: f64. */
 interface Piece {
   /** Its first register of the fragment. */
   readonly to: number
-  readonly wrapper: string
-  /** Rows or columns behind the first. */
+  /** Rows behind the first. */
   readonly rows: number
-  /** Chunks of k, or elements of k, behind those of the step. */
+  /** Chunks of k behind those of the step. */
   readonly k: number
-  /** The swizzle of that row against the first one's. */
-  readonly xor?: number
 }
 
-/** Of two rows of A for each block, and of B of a column (f64) or of two neighbours (f32): along k chunks of it, else single elements. */
-function piecesOf(side: 'a' | 'b', { tile }: TileSource, atom: WarpAtom): readonly Piece[] {
-  if (atom.type === 'double') {
-    const wrapper = 'load_fragment_f64'
-    const rows = side === 'a' ? [0, EIGHT] : [0]
-    return [0, 1].flatMap((k) => rows.map((row, i) => ({ to: k * rows.length + i, wrapper, rows: row, k })))
-  }
-  const depth = ffmaDepth(atom)
-  const suffix = depth === 4 ? '' : `_${depth}`
-  if (tile.major === 'k') {
-    const wrapper = `load_fragment_f32${suffix}`
-    const next = side === 'a' ? { rows: EIGHT } : { rows: 1, xor: 16 * patternOf(tile, 1) }
-    return [{ to: 0, wrapper, rows: 0, k: 0 }, { to: depth, wrapper, k: 0, ...next }] // prettier-ignore
-  }
-  return Array.from({ length: depth }, (_, k) => ({ to: k, wrapper: `load_columns_f32${suffix}`, rows: 0, k }))
+/** Of two rows of A for each block, and of B of a column. */
+function piecesOf(side: 'a' | 'b'): readonly Piece[] {
+  const rows = side === 'a' ? [0, EIGHT] : [0]
+  return [0, 1].flatMap((k) => rows.map((row, i) => ({ to: k * rows.length + i, rows: row, k })))
 }
 
-function emitLoadOwn({ a, products, step, set }: LoadFragments, c: EmitContext, atom: WarpAtom): void {
-  const isDouble = atom.type === 'double'
-  const load = (side: 'a' | 'b', source: TileSource, count: string, target: string): void => {
-    const { tile, buffer, operand } = source
-    const bytes = DTYPES[operandNamed(c.program.source, operand).dtype].storageBytes
-    const span = tile.span * bytes
-    const [slot, where] = [slotAddress(c, buffer), note(c, `fragments of ${operand}`)]
-    const [lanes, blocks] = [lanesName(side, source), side === 'a' ? 2 : 1]
-    const along = ({ rows, k, xor = 0 }: Piece): string => {
-      const moved = (isDouble ? 32 * (2 * step + k) : atom.kBytes * step) ^ xor
-      const further = rows === 0 ? '' : ` + ${rows * span}`
-      return `${moved === 0 ? lanes : `(${lanes} ^ ${moved})`} + i * ${EIGHT * blocks * span}${further}`
-    }
-    // Each 8 rows or columns of a box stand behind the 8 before, or where the swizzle, which repeats every four k, moves them.
-    const perBox = tile.span / EIGHT
-    const across = ({ rows, k }: Piece): string => {
-      const part = rows === 0 ? 'part' : `(part + ${rows / EIGHT})`
-      const row = isDouble ? 4 * (2 * step + k) : ffmaDepth(atom) * step + k
-      // Without a swizzle by a sum: one address for all.
-      const moved = perBox > 1 ? `(${lanes} ${isDouble ? '^' : '+'} ${part} % ${perBox} * ${EIGHT * bytes})` : lanes
-      const box = tile.pitch > 0 ? ` + ${part} / ${perBox} * ${tile.pitch}` : ''
-      return `${moved}${box} + ${row * span}`
-    }
-    c.out.line('#pragma unroll')
-    c.out.block(`for (u32 i = 0; i < ${count}; ++i)`, () => {
-      if (tile.major === 'mn') {
-        const first = side === 'a' ? `warp_m * (WARP_M / ${EIGHT})` : `warp_n * (WARP_N / ${EIGHT})`
-        c.out.line(`const u32 part = ${first} + i${blocks > 1 ? ` * ${blocks}` : ''};`)
-      }
-      for (const piece of piecesOf(side, source, atom)) {
-        const address = tile.major === 'mn' ? across(piece) : along(piece)
-        const to = `${target}${piece.to === 0 ? '' : ` + ${piece.to}`}`
-        c.out.line(call(c, piece.wrapper, to, `${slot} + ${address}`), where)
-      }
-    })
+/** Loads of a lane's own rows or columns. */
+function emitLoadOwn(op: LoadFragments, c: EmitContext, load: LoadOwn): void {
+  const { a, products, set } = op
+  const blocks = (side: 'a' | 'b', source: TileSource, count: string, target: string, product = 0): void => {
+    const where = note(c, `fragments of ${source.operand}`)
+    const slot = slotAddress(c, source.buffer)
+    const block = product > 0 ? `${product} * COLUMN_BLOCKS + i` : 'i'
+    load({ side, source, step: op.step, count, target, block, c }, (wrapper, to, address) =>
+      c.out.line(call(c, wrapper, to, `${slot} + ${address}`), where),
+    )
   }
-  load('a', a, 'ROW_BLOCKS', `a_fragments[${set}][i]`)
-  products.forEach((b, p) =>
-    load('b', b, 'COLUMN_BLOCKS', `b_fragments[${set}][${p > 0 ? `${p} * COLUMN_BLOCKS + ` : ''}i]`),
-  )
+  blocks('a', a, 'ROW_BLOCKS', `a_fragments[${set}]`)
+  products.forEach((b, p) => blocks('b', b, 'COLUMN_BLOCKS', `b_fragments[${set}]`, p))
 }
+
+interface Own {
+  readonly side: 'a' | 'b'
+  readonly source: TileSource
+  readonly step: number
+  readonly count: string
+  readonly target: string
+  /** Of the target: that of block `i`. */
+  readonly block: string
+  readonly c: EmitContext
+}
+
+type LoadOwn = (own: Own, print: (wrapper: string, to: string, address: string) => void) => void
+
+const loadDoubles: LoadOwn = ({ side, source, step, count, target, block, c }, print) => {
+  const { tile } = source
+  const span = spanBytes(source, c.program)
+  const lanes = lanesName(side, source)
+  const blocks = side === 'a' ? 2 : 1
+  const along = ({ rows, k }: Piece): string => {
+    const moved = 32 * (2 * step + k)
+    const further = rows === 0 ? '' : ` + ${rows * span}`
+    return `${moved === 0 ? lanes : `(${lanes} ^ ${moved})`} + i * ${EIGHT * blocks * span}${further}`
+  }
+  // Each 8 rows or columns of a box stand behind the 8 before, where the swizzle, which repeats every four k, moves them.
+  const perBox = tile.span / EIGHT
+  const across = ({ rows, k }: Piece): string => {
+    const part = rows === 0 ? 'part' : `(part + ${rows / EIGHT})`
+    const moved = perBox > 1 ? `(${lanes} ^ ${part} % ${perBox} * ${EIGHT * DOUBLE_BYTES})` : lanes
+    const box = tile.pitch > 0 ? ` + ${part} / ${perBox} * ${tile.pitch}` : ''
+    return `${moved}${box} + ${4 * (2 * step + k) * span}`
+  }
+  c.out.line('#pragma unroll')
+  c.out.block(`for (u32 i = 0; i < ${count}; ++i)`, () => {
+    if (tile.major === 'mn') {
+      const first = side === 'a' ? `warp_m * (WARP_M / ${EIGHT})` : `warp_n * (WARP_N / ${EIGHT})`
+      c.out.line(`const u32 part = ${first} + i${blocks > 1 ? ` * ${blocks}` : ''};`)
+    }
+    for (const piece of piecesOf(side)) {
+      const address = tile.major === 'mn' ? across(piece) : along(piece)
+      print('load_fragment_f64', `${target}[${block}]${piece.to === 0 ? '' : ` + ${piece.to}`}`, address)
+    }
+  })
+}
+
+/** Of one k. Dealt rows of two blocks of A or of B are one load; of rows along k each is one. */
+const loadFloats: LoadOwn = ({ side, source, step, count, target, block, c }, print) => {
+  const { tile } = source
+  const span = spanBytes(source, c.program)
+  const lanes = lanesName(side, source)
+  const to = `${target} + 2 * ${block === 'i' ? block : `(${block})`}`
+  c.out.line('#pragma unroll')
+  if (tile.dealt) {
+    const [together, wrapper] = tile.dealt === 'twos' ? [1, 'load_fragment_f32_2'] : [2, 'load_fragment_f32_4']
+    const bytes = (side === 'a' ? 2 * EIGHT : EIGHT) * FLOAT_BYTES
+    const further = step === 0 ? '' : ` + ${step * span}`
+    c.out.block(`for (u32 i = 0; i < ${count}; i += ${together})`, () =>
+      print(wrapper, to, `${lanes} + i * ${bytes}${further}`),
+    )
+    return
+  }
+  const [rows, next] = side === 'a' ? [2 * EIGHT, EIGHT] : [EIGHT, 1]
+  c.out.block(`for (u32 i = 0; i < ${count}; ++i)`, () => {
+    for (const [half, behind] of [0, next].entries()) {
+      const row = name(`row${half}`)
+      c.out.line(`const u32 ${printIx(row)} = ${lanes} + i * ${rows}${behind > 0 ? ` + ${behind}` : ''};`)
+      const chunk = swizzled(tile.swizzle, `${Math.floor(step / 4)}`, row)
+      print('load_fragment_f32_1', `${to}${half > 0 ? ' + 1' : ''}`, `${printIx(row)} * ${span} + ${chunk} * 16 + ${(step % 4) * FLOAT_BYTES}`)
+    }
+  })
+} // prettier-ignore
 
 export function emitLoadFragments(op: LoadFragments, c: EmitContext): void {
   const atom = atomIn(c.program)
-  if (atom.reads === 'lanes') return emitLoadOwn(op, c, atom)
+  if (atom.reads === 'lanes') return emitLoadOwn(op, c, atom.type === 'double' ? loadDoubles : loadFloats)
   const { a, products, set } = op
   const step = op.step * (c.program.registers!.deep ?? 1)
   const load = (side: 'a' | 'b', source: TileSource, target: (i: string) => string): void => {

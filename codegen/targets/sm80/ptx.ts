@@ -14,12 +14,15 @@ import {
   VECTOR_LOADS,
 } from '../../pipe/ptx.ts'
 
-/** One k of two columns, of which fragments have so many each. */
-const loadColumns = (name: string, depth: number): string =>
-  inline(
-    `void ${name}(float* r, u32 address)`,
-    `  asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(r[0]), "=f"(r[${depth}]) : "r"(address) : "memory");`,
+/** So many neighbours of shared memory. */
+function loadFloats(count: number): string {
+  const each = <T>(text: (i: number) => T): string => Array.from({ length: count }, (_, i) => text(i)).join(', ')
+  const [vector, target] = count === 1 ? ['', '%0'] : [`.v${count}`, `{${each((i) => `%${i}`)}}`]
+  return inline(
+    `void load_fragment_f32_${count}(float* r, u32 address)`,
+    `  asm volatile("ld.shared${vector}.f32 ${target}, [%${count}];" : ${each((i) => `"=f"(r[${i}])`)} : "r"(address) : "memory");`,
   )
+}
 
 export const SM80_WRAPPERS: Readonly<Record<string, string>> = {
   ...SYNC_WRAPPERS,
@@ -33,17 +36,7 @@ export const SM80_WRAPPERS: Readonly<Record<string, string>> = {
     'void load_fragment_f64(double* r, u32 address)',
     '  asm volatile("ld.shared.f64 %0, [%1];" : "=d"(r[0]) : "r"(address) : "memory");',
   ),
-  load_fragment_f32: inline(
-    'void load_fragment_f32(float* r, u32 address)',
-    '  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"\n' +
-      '    : "=f"(r[0]), "=f"(r[1]), "=f"(r[2]), "=f"(r[3]) : "r"(address) : "memory");',
-  ),
-  load_fragment_f32_2: inline(
-    'void load_fragment_f32_2(float* r, u32 address)',
-    '  asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(r[0]), "=f"(r[1]) : "r"(address) : "memory");',
-  ),
-  load_columns_f32: loadColumns('load_columns_f32', 4),
-  load_columns_f32_2: loadColumns('load_columns_f32_2', 2),
+  ...Object.fromEntries([1, 2, 4].map((count) => [`load_fragment_f32_${count}`, loadFloats(count)])),
   load_pair:
     '// Two elements of neighbouring rows.\n' +
     inline(
@@ -71,22 +64,21 @@ const DMMA = inline(
 )
 
 /**
- * f32 on CUDA cores: a warp's rows with its columns, so many of k; a lane has two of every 16 rows and of every 8 columns. An FFMA that reads three
- * registers of two banks takes a cycle more: along a row, one of them is what the FFMA before has read.
+ * f32 on CUDA cores: a warp's rows with its columns, of one k; a lane has two of every 16 rows and of every 8 columns. An SM reads two registers in a
+ * cycle, one of either bank, so that an FFMA is to have one factor of the FFMA before: down a column, and up the next one. Compilers keep the order of
+ * what is `asm volatile`, and give sums the other bank than factors.
  */
-export const ffmaStep = (depth: number): string =>
-  inline(
-    `void ffma_step(float* d, const float (*a)[${2 * depth}], const float (*b)[${2 * depth}])`,
-    `#pragma unroll
-  for (u32 k = 0; k < ${depth}; ++k)
+export const FFMA_STEP = inline(
+  'void ffma_step(float* d, const float* a, const float* b)',
+  `#pragma unroll
+  for (u32 j = 0; j < 2 * COLUMN_BLOCKS; ++j)
 #pragma unroll
-    for (u32 i = 0; i < 2 * ROW_BLOCKS; ++i)
-#pragma unroll
-      for (u32 j = 0; j < 2 * COLUMN_BLOCKS; ++j) {
-        float& sum = d[i / 2 * CELLS + j / 2 * 4 + i % 2 * 2 + j % 2];
-        sum = fmaf(a[i / 2][i % 2 * ${depth} + k], b[j / 2][j % 2 * ${depth} + k], sum);
-      }`,
-  )
+    for (u32 x = 0; x < 2 * ROW_BLOCKS; ++x) {
+      const u32 i = j % 2 ? 2 * ROW_BLOCKS - 1 - x : x;
+      float& sum = d[i / 2 * CELLS + j / 2 * 4 + i % 2 * 2 + j % 2];
+      asm volatile("fma.rn.f32 %0, %1, %2, %0;" : "+f"(sum) : "f"(a[i]), "f"(b[j]));
+    }`,
+)
 
 /**
  * f32 in two parts: the larger one rounded to tf32, the smaller one the rest, whose last 13 bits MMAs do not read. NaNs and

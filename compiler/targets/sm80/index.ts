@@ -45,8 +45,6 @@ export const sm80 = {
     tileName(design),
     ...(design.warps === 'auto' ? [] : [`warps${design.warps.join('x')}`]),
     ...stagesName(design),
-    ...(design.ctas === undefined ? [] : [`ctas${design.ctas}`]),
-    ...(design.stores ? ['elements'] : []),
     ...(design.f32 ? [design.f32] : []),
   ],
   storeName: 'rows',

@@ -50,7 +50,6 @@ export function lowerSm80(plan: Sm80Plan): TileProgram {
       columns: waysOf(plan.gemm) * warpTile[1],
       warps,
       ...(plan.deep > 1 && { deep: plan.deep }),
-      ...(plan.design.ctas !== undefined && { ctas: plan.design.ctas }),
       cells: accumulator,
       ...(plan.parts && { parts: { cells: plan.parts.cells, columns: plan.parts.columns } }),
       together: 1,

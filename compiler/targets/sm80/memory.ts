@@ -16,7 +16,7 @@ export function sm80Memory(
   wanted: Wanted,
 ): MemoryMap {
   const map = new MemoryMap(wanted)
-  const align = ({ shifted }: OperandPlan): number => (shifted ? 16 : 1024)
+  const align = ({ shifted, dealt }: OperandPlan): number => (shifted || dealt ? 16 : 1024)
   map.buffer('smem_a', 'stage', stages, a.tileBytes, align(a), () => tileText(a, 'M', tile[2]))
   b.forEach((operand, i) =>
     map.buffer(bufferOfB(i), 'stage', stages, operand.tileBytes, align(operand), () => tileText(operand, 'N', tile[2])),

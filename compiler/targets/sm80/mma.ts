@@ -9,9 +9,6 @@ import type { MmaUnits } from '../../passes/computed_operands.ts'
 import { endsSteps } from '../../stored/blocks.ts'
 import { mmaRowOf, type MmaRow } from '../tensor_core/forms.ts'
 
-/** Of FFMAs whose fragments leave room for more warps. */
-const SHORT_K = 2
-
 /** Types as PTX spells them, and the k of one step: of 16 rows by 8 columns. */
 export interface WarpMmaKind {
   readonly d: 'f32' | 'f16' | 's32' | 'f64'
@@ -43,28 +40,19 @@ const ATOMS = {
   split: { type: 'u32', a: 4, b: 2, kBytes: 32, reads: 'matrices', mostHeld: 96 },
   /** m16n8k8, whose sums are read and written half as often as those of m16n8k4; m8n8k4 four times where there is nothing greater. */
   dmma: { type: 'double', a: 4, b: 2, kBytes: 64, reads: 'lanes', mostHeld: 224 },
-  /** A lane has 2 rows and 2 columns, and four of k. */
-  ffma: { type: 'float', a: 8, b: 8, kBytes: 16, reads: 'lanes', mostHeld: 192 },
-  /** Two of k: half the registers, and twice the loads. */
-  ffma_short: { type: 'float', a: 4, b: 4, kBytes: 8, reads: 'lanes', mostHeld: 192 },
+  /** A lane has 2 rows and 2 columns, of one k: the bank of a register of several would be that of its k, and FFMAs would wait for their operands. */
+  ffma: { type: 'float', a: 2, b: 2, kBytes: 4, reads: 'lanes', mostHeld: 192 },
 } as const satisfies Readonly<Record<string, WarpAtom>>
 
 export type WarpAtomName = keyof typeof ATOMS
 
-export const atomNameOf = ({ a, k, split }: Pick<WarpMmaKind, 'a' | 'k' | 'split'>): WarpAtomName =>
-  split ? 'split' : a === 'f64' ? 'dmma' : a !== 'f32' ? 'mma' : k === SHORT_K ? 'ffma_short' : 'ffma'
+export const atomNameOf = ({ a, split }: Pick<WarpMmaKind, 'a' | 'split'>): WarpAtomName =>
+  split ? 'split' : a === 'f64' ? 'dmma' : a === 'f32' ? 'ffma' : 'mma'
 
-export const atomOf = (kind: Pick<WarpMmaKind, 'a' | 'k' | 'split'>): WarpAtom => ATOMS[atomNameOf(kind)]
+export const atomOf = (kind: Pick<WarpMmaKind, 'a' | 'split'>): WarpAtom => ATOMS[atomNameOf(kind)]
 
 /** f32 that nothing is rounded for, on CUDA cores. */
 export const isFfma = ({ a, split }: Pick<WarpMmaKind, 'a' | 'split'>): boolean => a === 'f32' && !split
-
-/** k of a step of FFMAs: of each row and column, a lane has so many. */
-export const ffmaDepth = ({ kBytes }: WarpAtom): number => kBytes / DTYPES.f32.storageBytes
-
-/** The same products in steps of fewer k; null: there are none. */
-export const shortened = <K extends WarpMmaKind>(kind: K): K | null =>
-  isFfma(kind) && kind.k !== SHORT_K ? { ...kind, k: SHORT_K } : null
 
 /** As people and metadata call it. */
 export const instructionOf = ({ d, a, b, k, split }: WarpMmaKind): string =>
@@ -84,7 +72,7 @@ const FORMS: readonly FormRow[] = [
   { operands: { tf32: 'tf32' }, mixes: false, accumulators: ['f32'], k: 8, minCc: 80, maxCells: 128 },
   { operands: { i8: 's8', u8: 'u8' }, mixes: true, accumulators: ['i32'], k: 32, minCc: 80, maxCells: 128 },
   { operands: { f64: 'f64' }, mixes: false, accumulators: ['f64'], k: 8, minCc: 80, maxCells: 128 },
-  { operands: { f32: 'f32' }, mixes: false, accumulators: ['f32'], k: 4, minCc: 80, maxCells: 128 },
+  { operands: { f32: 'f32' }, mixes: false, accumulators: ['f32'], k: 1, minCc: 80, maxCells: 128 },
   { operands: { e4m3: 'e4m3', e5m2: 'e5m2' }, mixes: true, accumulators: ['f32'], k: 32, minCc: 89, maxCells: 32 },
 ]
 

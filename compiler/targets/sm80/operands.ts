@@ -3,6 +3,7 @@
  * groups of banks, and how the threads of a CTA bring them there.
  */
 import { DTYPES } from '../../dtypes.ts'
+import { DEALS, shiftedRowBytes, type Dealt } from '../../space/layout.ts'
 import type { OperandPlan, OperandSwizzle } from '../tensor_core/operands.ts'
 import type { TensorOperand } from '../../ir/tensor.ts'
 
@@ -15,9 +16,9 @@ const WORD = 4
 /** Of rows of these bytes: which 16-byte chunk of a row stands where (PTX ISA 5.5.7 names the same patterns). */
 const SWIZZLES: Readonly<Record<number, OperandSwizzle>> = { 32: '32B', 64: '64B', 128: '128B' }
 
-/** 16 lanes read an f64 each: of four rows, two chunks of each. Of f32 along n, all read the same k, of neighbours. */
-const swizzleOf = (span: number, bytes: number, major: OperandPlan['major']): OperandSwizzle =>
-  bytes === 8 ? '128B_ATOM_32B' : bytes === 4 && major === 'mn' ? 'none' : (SWIZZLES[span] ?? '128B')
+/** 16 lanes read an f64 each: of four rows, two chunks of each. */
+const swizzleOf = (span: number, bytes: number): OperandSwizzle =>
+  bytes === 8 ? '128B_ATOM_32B' : (SWIZZLES[span] ?? '128B')
 
 interface Where {
   readonly free: string
@@ -33,10 +34,38 @@ interface Where {
   /** All k tiles are those of one loop along one axis. */
   readonly oneLoop: boolean
   /**
-   * Lanes read elements of shared memory by themselves, and may as well in this order; else ldmatrix does, which transposes 16-bit elements alone, or
-   * rows along k are what takes fewer loads.
+   * Lanes read elements of shared memory by themselves, and may as well in this order; else ldmatrix does, which transposes 16-bit elements alone.
    */
   readonly eitherOrder: boolean
+  /** Lanes multiply rows of their own, of which they load several at once: how these stand. null: as they lie in memory. */
+  readonly dealt: Dealt | null
+}
+
+/** How rows of A and of B stand that lanes multiply, of so many rows of a warp. */
+export const dealtOf = (side: 'a' | 'b', rowsOfWarp: number): Dealt =>
+  side === 'b' ? 'pairs' : rowsOfWarp % DEALS.fours.among === 0 ? 'fours' : 'twos'
+
+/** By elements, whatever their order in memory. */
+function planDealt(operand: TensorOperand, { rows, depth, stepBytes }: Where, dealt: Dealt): OperandPlan {
+  const pitch = shiftedRowBytes(rows, WORD)
+  const bytes = depth * pitch
+  return {
+    operand,
+    major: 'mn',
+    source: 'copy',
+    copyBytes: WORD,
+    rows,
+    slices: 1,
+    sliceRows: depth,
+    sliceBytes: bytes,
+    boxes: 1,
+    boxExtents: [rows, depth, 1],
+    boxBytes: bytes,
+    boxPitch: bytes,
+    tileBytes: bytes,
+    dealt,
+    descriptor: { leadingBytes: 0, strideBytes: 0, swizzle: 'none', stepBytes },
+  }
 }
 
 /**
@@ -45,7 +74,8 @@ interface Where {
  * own. Other rows of bytes, what is computed or has to be transposed, and where shifts would change from loop to loop, go through registers.
  */
 export function planSm80Operand(operand: TensorOperand, where: Where): OperandPlan {
-  const { free, k, rows, depth, anywhere, stepBytes, oneLoop, eitherOrder } = where
+  const { free, k, rows, depth, anywhere, stepBytes, oneLoop, eitherOrder, dealt } = where
+  if (dealt) return planDealt(operand, where, dealt)
   const { storageBytes: bytes } = DTYPES[operand.dtype]
   const inner = operand.order.at(-1)
   const aligned = { vector: CHUNK, word: WORD, element: 0, repacked: 0 }[operand.divisibility]
@@ -76,6 +106,6 @@ export function planSm80Operand(operand: TensorOperand, where: Where): OperandPl
     boxPitch: sliceRows * pitch,
     tileBytes: sliceRows * pitch * boxes,
     ...(shifted && { shifted }),
-    descriptor: { leadingBytes: 0, strideBytes: 8 * span, swizzle: swizzleOf(span, bytes, major), stepBytes },
+    descriptor: { leadingBytes: 0, strideBytes: 8 * span, swizzle: swizzleOf(span, bytes), stepBytes },
   }
 }

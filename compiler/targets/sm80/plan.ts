@@ -12,14 +12,14 @@ import { loadedAhead } from '../tensor_core/ahead.ts'
 import { planEpilogue, widestBlock, type EpilogueBudget } from '../tensor_core/epilogue.ts'
 import { mmaOf } from '../tensor_core/forms.ts'
 import { chooseStages } from '../tensor_core/memory.ts'
-import { gathersAny, planLoops, stageBytesOf } from '../tensor_core/operands.ts'
+import { gathersAny, planLoops, stageBytesOf, type LoopPlans, type OperandPlan } from '../tensor_core/operands.ts'
 import { inPairs, partsOf, type PartPlan } from '../tensor_core/parts.ts'
 import type { ExchangePlan, TensorCorePlan } from '../tensor_core/plan.ts'
 import { sharesBlocks } from '../tensor_core/lower_epilogue.ts'
 import { planScales, type ScalePlans } from '../tensor_core/scales.ts'
 import { sm80Memory } from './memory.ts'
-import { atomNameOf, atomOf, shortened, splitFormOf, warpMmaFormOf, type WarpAtom, type WarpMmaForm } from './mma.ts'
-import { planSm80Operand } from './operands.ts'
+import { atomNameOf, atomOf, splitFormOf, warpMmaFormOf, type WarpAtom, type WarpMmaForm } from './mma.ts'
+import { dealtOf, planSm80Operand } from './operands.ts'
 import { operandNamed } from '../../ir/walk.ts'
 
 /** Shared memory of a CTA that every device from sm_80 on has: sm_86, sm_89 and sm_120 have no more. */
@@ -42,14 +42,8 @@ const RESERVED_REGISTERS = 64
 const smBytes = (target: TargetArch): number => (target === 'sm_80' ? 167_936 : 233_472)
 /** Shared memory of each CTA that the driver keeps. */
 const SYSTEM_BYTES = 1024
-/** Of a sub-tile at least, where they are bounded. */
-const LEAST_SPARE = 32
 const SM_REGISTERS = 65_536
 const MOST_REGISTERS = 255
-/** Those that MMAs and copies take at least, beside accumulators and fragments: of fewer, ptxas spills. FFMAs have them where fragments were. */
-const LEAST_BESIDE = 40
-/** Of each of so many threads of an SM, which has them in eights. */
-const registersFor = (threads: number): number => Math.min(MOST_REGISTERS, Math.floor(SM_REGISTERS / threads / 8) * 8)
 
 export interface Sm80Plan extends TensorCorePlan {
   readonly kind: 'sm80'
@@ -95,81 +89,66 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
   if (isRejection(form)) return design.f32 && aType !== 'f32' ? rejection('KTL4534', { dtype: aType }) : form
 
   const kBytes = tileK * DTYPES[aType].storageBytes
-  const { type } = atomOf(form)
+  const atom = atomOf(form)
+  const { type } = atom
   if (type === 'double' && kBytes !== 128) return rejection('KTL2904', { form: `a stage of ${kBytes} bytes of f64` })
   const ways = waysOf(gemm)
-  const inputs = planLoops(program, gemm, false, (side, operand, free, k) =>
+  const isComputed = (side: 'a' | 'b'): boolean =>
+    gemm.segments.some(({ a, b }) => (side === 'a' ? [a] : b).some((name) => operandNamed(program, name).computed))
+  const planned = planLoops(program, gemm, false, (side, operand, free, k) =>
     planSm80Operand(operand, {
       free,
       k,
       rows: side === 'a' ? tileM : ways * tileN,
       depth: tileK,
       anywhere: gemm.sums ? k : gemm.groups?.along === (side === 'a' ? 'm' : 'n') ? gemm[gemm.groups.along] : null,
-      stepBytes: atomOf(form).kBytes,
-      // Of f32, a lane has two neighbours along n, and rows of A that are 8 apart.
-      eitherOrder: type === 'double' || (type === 'float' && side === 'b'),
+      stepBytes: atom.kBytes,
+      eitherOrder: type === 'double',
+      dealt: type === 'float' && !isComputed(side) ? dealtOf(side, tileM) : null,
       oneLoop: gemm.segments.length === 1 && gemm.segments[0].outer.length === 0,
     }),
   )
-  if (isRejection(inputs)) return inputs
-  if (DTYPES[aType].storageBytes === 8 && gathersAny(inputs))
+  if (isRejection(planned)) return planned
+  if (DTYPES[aType].storageBytes === 8 && gathersAny(planned))
     return rejection('KTL2904', { form: 'an operand of f64 that is computed' })
   // Chunks on their way through registers take their share.
-  const gathers = gathersAny(inputs)
+  const gathers = gathersAny(planned)
   const maxCells = gathers ? Math.min(form.maxCells, GATHERING_CELLS) : form.maxCells
   const cellsOf = ([m, n]: Division): number =>
     (products * (tileM / m) * (tileN / n)) / 32 / (accumulator === 'f16' ? 2 : accumulator === 'f64' ? 1 / 2 : 1)
   // Two sets, for 16 rows of A and for 8 columns of every B.
   const words = type === 'double' ? 2 : 1
-  const fragmentsOf = ([m, n]: Division, { a, b }: WarpAtom): number => {
-    const [ofA, ofB] = [(tileM / m / 16) * a, ((products * tileN) / n / 8) * b]
+  const fragmentsOf = ([m, n]: Division): number => {
+    const [ofA, ofB] = [(tileM / m / 16) * atom.a, ((products * tileN) / n / 8) * atom.b]
     // Of a step that is multiplied in parts: those of all columns, and of 16 rows.
-    return 2 * words * (ofA + ofB) + (form.split ? 2 * (a + ofB) : 0)
+    return 2 * words * (ofA + ofB) + (form.split ? 2 * (atom.a + ofB) : 0)
   }
   // Sums of chunks of k are as many as the accumulators.
   const tileScales = planScales(program, gemm, [tileM, ways * tileN, tileK], form.k)
   if (tileScales && isRejection(tileScales)) return tileScales
   const sums = tileScales ? 2 : 1
-  const mostHeld = tileScales ? (inPairs(tileScales) ? SUMS_BESIDE_PAIRS : MOST_WITH_SUMS) : atomOf(form).mostHeld
+  const mostHeld = tileScales ? (inPairs(tileScales) ? SUMS_BESIDE_PAIRS : MOST_WITH_SUMS) : atom.mostHeld
   const few: Division = [tileM / MMA_ROWS, tileN / MMA_ROWS]
   const deep = FEWEST_WARPS / (few[0] * few[1])
   const shares = design.warps === 'auto' && deep > 1
   const along = shares ? deep : 1
-  const held = (division: Division, atom: WarpAtom): number => sums * cellsOf(division) + fragmentsOf(division, atom)
-  // A form that the device lacks converts its fragments, and one in parts splits them, in whatever registers there are.
-  const neededBy = (division: Division, atom: WarpAtom): number =>
-    form.minCc > 80 || form.split ? MOST_REGISTERS : held(division, atom) + (type === 'float' ? 0 : LEAST_BESIDE)
-  const bound = ([m, n]: Division): number => registersFor(32 * m * n * along * (design.ctas ?? 1))
+  const held = (division: Division): number => sums * cellsOf(division) + fragmentsOf(division)
   // A warp has whole blocks of columns that share a scale, where that fits.
   const block = widestBlock(program, gemm)
-  const divide = (atom: WarpAtom, bounded: boolean): Division | null => {
-    const fits = (division: Division): boolean =>
-      isWhole(design.tile, division) &&
-      cellsOf(division) <= maxCells &&
-      held(division, atom) <= mostHeld &&
-      (!bounded || neededBy(division, atom) <= bound(division))
-    if (shares) return bounded && neededBy(few, atom) > bound(few) ? null : few
-    if (design.warps !== 'auto') return fits(design.warps) ? design.warps : null
-    return (
-      chooseWarps(design.tile, atom, (division) => fits(division) && (tileN / division[1]) % block === 0) ??
-      chooseWarps(design.tile, atom, fits)
-    )
-  }
-  const isBounded = design.ctas !== undefined
-  const short = isBounded && divide(atomOf(form), true) === null ? shortened(form) : null
-  const mma = short ?? form
-  const atom = atomOf(mma)
-  const warps = divide(atom, isBounded)
-  if (warps === null)
-    return isBounded && divide(atom, false) !== null
-      ? rejection('KTL4532', { m: tileM, n: tileN, ctas: design.ctas })
-      : rejection('KTL4530', { m: tileM, n: tileN, products })
+  const fits = (division: Division): boolean =>
+    isWhole(design.tile, division) && cellsOf(division) <= maxCells && held(division) <= mostHeld
+  const chosen = (): Division | null =>
+    chooseWarps(design.tile, atom, (division) => fits(division) && (tileN / division[1]) % block === 0) ??
+    chooseWarps(design.tile, atom, fits)
+  const warps = shares ? few : design.warps === 'auto' ? chosen() : fits(design.warps) ? design.warps : null
+  if (warps === null) return rejection('KTL4530', { m: tileM, n: tileN, products })
   const mmaSteps = kBytes / atom.kBytes
-  const isPlain = atomNameOf(mma) === 'mma' && accumulator !== 'f16' && !tileScales && parts === 1
+  const isPlain = atomNameOf(form) === 'mma' && accumulator !== 'f16' && !tileScales && parts === 1
   if (shares && !(isPlain && mmaSteps % deep === 0))
     return rejection('KTL2904', { form: 'a product whose warps share k' })
   const warpTile = [tileM / warps[0], tileN / warps[1]] as const
   const cells = cellsOf(warps)
+  const inputs = dealtTo(planned, warpTile[0])
 
   const layout: EpilogueBudget = {
     held: 'fragment',
@@ -177,20 +156,15 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
     columnHalves: 1,
     columns: warpTile[1],
     stores: 'rows',
-    unaligned: design.stores === 'elements' ? 'direct' : 'rows',
-    spareRegisters: Math.max(
-      LEAST_SPARE,
-      (design.ctas === undefined ? MOST_REGISTERS : bound(warps)) - cells - RESERVED_REGISTERS,
-    ),
+    unaligned: 'rows',
+    spareRegisters: MOST_REGISTERS - cells - RESERVED_REGISTERS,
   }
   const epilogue = planEpilogue(program, gemm, layout)
   if (isRejection(epilogue)) return epilogue
-  if (design.stores === 'elements' && epilogue.outputs.every(({ operand }) => operand.divisibility === 'vector'))
-    return rejection('KTL4535', {})
   if (shares && (epilogue.reductions.length > 0 || sharesBlocks(epilogue)))
     return rejection('KTL2904', { form: 'sums and blocks of outputs, beside warps that share k' })
   const columns = ways * warpTile[1]
-  const scales = planScales(program, gemm, [tileM, ways * tileN, tileK], mma.k, columns)
+  const scales = planScales(program, gemm, [tileM, ways * tileN, tileK], form.k, columns)
   if (scales && isRejection(scales)) return scales
 
   const stageBytes = stageBytesOf(inputs)
@@ -202,15 +176,14 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
     design.stages,
     MIN_STAGES,
     MAX_STAGES,
-    design.ctas === undefined
-      ? SMEM_LIMIT
-      : Math.min(SMEM_LIMIT, Math.floor(smBytes(target) / design.ctas) - SYSTEM_BYTES),
+    SMEM_LIMIT,
     (stages) => sm80Memory(shape, stages, 'sizes').bytes,
   )
   if (isRejection(sized)) return sized
+  // A form that the device lacks converts its fragments, and one in parts splits them, in whatever registers there are.
   const registers =
-    form.minCc > 80 || form.split ? MOST_REGISTERS : Math.min(MOST_REGISTERS, held(warps, atom) + RESERVED_REGISTERS)
-  const fitting = Math.max(
+    form.minCc > 80 || form.split ? MOST_REGISTERS : Math.min(MOST_REGISTERS, held(warps) + RESERVED_REGISTERS)
+  const perSm = Math.max(
     1,
     Math.min(
       4,
@@ -229,10 +202,10 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
     exchange: parts > 1 ? { parts, threads: 32 * warpCount, cells } : null,
     cluster: { shape: [1, 1], fallback: null, size: 1, splits: 1, pair: 1 },
     ...inputs,
-    mma,
+    mma: form,
     scales,
     parts: scales && {
-      cells: mma.d === 's32' ? 's32' : 'f32',
+      cells: form.d === 's32' ? 's32' : 'f32',
       columns,
       parts: partsOf({ chunks: scales.chunks, products: inputs.b.length, rowBlocks: warpTile[0] / MMA_ROWS, columns }),
     },
@@ -247,8 +220,14 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
     ...sized,
     stageBytes,
     threads: 32 * warpCount,
-    perSm: design.ctas ?? fitting,
+    perSm,
   }
+}
+
+/** Rows of A stand as those of a warp need it. */
+function dealtTo(planned: LoopPlans, rowsOfWarp: number): LoopPlans {
+  const deal = (a: OperandPlan): OperandPlan => (a.dealt ? { ...a, dealt: dealtOf('a', rowsOfWarp) } : a)
+  return { ...planned, a: deal(planned.a), loops: planned.loops.map((loop) => ({ ...loop, a: deal(loop.a) })) }
 }
 
 /** Of a CTA, with its tile in parts or k shared: so many copy what one stage holds in a few steps. */

@@ -3,8 +3,9 @@ import { legalContraction } from '../../dtypes.ts'
 import type { Tiles } from '../../verify/tiles.ts'
 import { partsOf } from '../tensor_core/parts.ts'
 import { verifyScaleLoads } from '../tensor_core/verify_scales.ts'
-import { shortened, splitFormOf, warpMmaFormOf } from './mma.ts'
-import { SMEM_LIMIT } from './plan.ts'
+import { splitFormOf, warpMmaFormOf } from './mma.ts'
+import { dealtOf } from './operands.ts'
+import { MMA_ROWS, SMEM_LIMIT } from './plan.ts'
 
 /** Chunks of k that MMAs sum by themselves: those of a stage one after the other, of each all parts that are in the accumulators. */
 function verifySums(tiles: Tiles): void {
@@ -36,15 +37,14 @@ function verifySums(tiles: Tiles): void {
   )
 }
 
+const rowsOfWarp = (registers: Tiles['program']['registers']): number => MMA_ROWS * (registers?.rowBlocks ?? 0)
+
 export function verifySm80(tiles: Tiles): void {
   verifySums(tiles)
   const { launch, registers } = tiles.program
   if (!registers?.warps) tiles.problems.push('accumulators are not in the registers of warps')
   if (launch.sharedMemBytes > SMEM_LIMIT)
     tiles.problems.push(`${launch.sharedMemBytes} bytes of shared memory: there are ${SMEM_LIMIT}`)
-  const { grid } = launch
-  if (registers?.ctas !== undefined)
-    tiles.expect('CTAs of an SM', registers.ctas, (grid.kind === 'persistent' && grid.perSm) || 1)
   if (!tiles.ops.some(({ op }) => op === 'mma_sync')) tiles.problems.push('no operation multiplies')
   for (const op of tiles.ops) {
     if (op.op !== 'load_fragments') continue
@@ -55,8 +55,14 @@ export function verifySm80(tiles: Tiles): void {
     )
     if (!loads) continue
     for (const [i, source] of [op.a, ...op.products].entries()) {
-      const { major, span, pitch, swizzle, shifted } = loads[i]!.tile
-      const tile = { major, span, pitch, swizzle, ...(shifted && { shifted }) }
+      const { major, span, pitch, swizzle, shifted, dealt } = loads[i]!.tile
+      const tile = { major, span, pitch, swizzle, ...(shifted && { shifted }), ...(dealt && { dealt }) }
+      if (dealt)
+        tiles.expect(
+          `load_fragments ${source.operand}: rows of lanes`,
+          dealt,
+          dealtOf(i === 0 ? 'a' : 'b', rowsOfWarp(registers)),
+        )
       tiles.expect(`load_fragments ${source.operand}: tile`, source.tile, tile)
       const held = tiles.loads.filter((load) => load.buffer === source.buffer).map(({ operand }) => operand)
       if (!held.includes(source.operand))
@@ -70,8 +76,7 @@ export function verifySm80(tiles: Tiles): void {
       const form = (mma.kind.split ? splitFormOf : warpMmaFormOf)(a!, b!, sum)
       tiles.expect('type of parts', registers?.parts?.cells, registers?.parts && form?.d)
       const { split } = mma.kind
-      const k = form && shortened(form)?.k === mma.kind.k ? mma.kind.k : form?.k
-      const kind = form && { d: form.d, a: form.a, b: form.b, k, ...(split && { split }) }
+      const kind = form && { d: form.d, a: form.a, b: form.b, k: form.k, ...(split && { split }) }
       tiles.expect('mma_sync: kind', mma.kind, kind)
     }
   }

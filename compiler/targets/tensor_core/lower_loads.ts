@@ -48,7 +48,7 @@ export function forLoops(
 
 /** How a stage holds an operand. */
 export const sharedTile = (
-  { major, rows, boxes, boxExtents, boxPitch, descriptor, shifted }: OperandPlan,
+  { major, rows, boxes, boxExtents, boxPitch, descriptor, shifted, dealt }: OperandPlan,
   depth: number,
 ): SharedTile => ({
   major,
@@ -59,11 +59,13 @@ export const sharedTile = (
   pitch: boxes > 1 ? boxPitch : 0,
   swizzle: shifted ? 'none' : descriptor.swizzle,
   ...(shifted && { shifted }),
+  ...(dealt && { dealt }),
 })
 
 export function tileSource(plan: OperandPlan, buffer: string, depth: number): TileSource {
-  const { major, span, pitch, swizzle, shifted } = sharedTile(plan, depth)
-  return { buffer, operand: plan.operand.name, tile: { major, span, pitch, swizzle, ...(shifted && { shifted }) } }
+  const { major, span, pitch, swizzle, shifted, dealt } = sharedTile(plan, depth)
+  const tile = { major, span, pitch, swizzle, ...(shifted && { shifted }), ...(dealt && { dealt }) }
+  return { buffer, operand: plan.operand.name, tile }
 }
 
 /** Loads by TMA, which count on `barrier`. */

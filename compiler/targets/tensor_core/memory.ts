@@ -84,11 +84,15 @@ export class MemoryMap {
 
 /** What a buffer of tiles of A or B holds. */
 export function tileText(
-  { operand, major, rows, descriptor, shifted }: OperandPlan,
+  { operand, major, rows, descriptor, shifted, dealt }: OperandPlan,
   free: 'M' | 'N',
   depth: number,
 ): string {
-  const how = shifted ? 'rows shifted as in memory' : `${descriptor.swizzle} swizzle`
+  const how = shifted
+    ? 'rows shifted as in memory'
+    : dealt
+      ? `rows of lanes by ${dealt}`
+      : `${descriptor.swizzle} swizzle`
   return `${operand.dtype} ${rows} x ${depth} tile, ${major === 'k' ? 'K' : free}-major, ${how}`
 }
 

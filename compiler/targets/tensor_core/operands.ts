@@ -10,6 +10,7 @@ import type { Rejection } from '../../instance.ts'
 import { isRejection, rejection } from '../../rejection.ts'
 import type { TensorOperand, TensorProgram } from '../../ir/tensor.ts'
 import { operandNamed, rowsRead } from '../../ir/walk.ts'
+import type { Dealt } from '../../space/layout.ts'
 import { blockOf } from '../../stored/blocks.ts'
 import type { ClusterPlan } from './cluster.ts'
 
@@ -60,6 +61,8 @@ export interface OperandPlan {
   readonly padded?: boolean
   /** Rows are copied as memory has them, wherever they begin in its 16 bytes. */
   readonly shifted?: true
+  /** Rows of m or n in the order in which lanes multiply them. */
+  readonly dealt?: Dealt
   readonly descriptor: DescriptorPlan
 }
 
@@ -100,6 +103,7 @@ export function planLoops(
   const alike = (x: OperandPlan, y: OperandPlan): boolean =>
     (!oneSource || x.source === y.source) &&
     x.shifted === y.shifted &&
+    x.dealt === y.dealt &&
     x.major === y.major &&
     x.tileBytes === y.tileBytes &&
     x.descriptor.swizzle === y.descriptor.swizzle

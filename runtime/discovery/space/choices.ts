@@ -30,9 +30,10 @@ export interface Choice {
   readonly alignment: Alignment
 }
 
-/** Bytes of an element as MMAs take it, and the operands that they take as these lie in memory. */
+/** Bytes of an element as MMAs take it, whether all are f32, and the operands that they take as these lie in memory. */
 interface Loads {
   readonly elementBytes: number
+  readonly isF32: boolean
   readonly plain: ReadonlySet<string>
 }
 
@@ -64,7 +65,9 @@ export class FamilyChoices {
 
   #leavesOut(target: TargetArch, { types, alignment }: Pick<Choice, 'types' | 'alignment'>): boolean {
     const own = TARGETS.entries.filter(({ archs }) => archs.includes(target))
-    return this.family.operands.some(({ name, dtype }) => {
+    return this.family.operands.some(({ name, dtype, role, partOf }) => {
+      // Rows that begin anywhere take what TMA saves, where sums are short.
+      if (role === 'output') return partOf === undefined && alignment[name] !== 'vector'
       const operand = { dtype: resolveType(dtype, types), divisibility: alignment[name]! }
       return own.some(
         (backend) => this.#loads(backend, target, types).plain.has(name) && backend.leavesOut(operand, target),
@@ -166,9 +169,9 @@ export class FamilyChoices {
   }
 
   designs(backend: Backend, target: TargetArch, types: TypeChoice): readonly Design[] {
-    const { elementBytes } = this.#loads(TARGETS.get(backend), target, types)
-    const key = `${backend} ${target} ${elementBytes}`
-    const known = this.#designs.get(key) ?? [...designsOf(this.family.schedules, backend, target, elementBytes)]
+    const { elementBytes, isF32 } = this.#loads(TARGETS.get(backend), target, types)
+    const key = `${backend} ${target} ${elementBytes} ${isF32}`
+    const known = this.#designs.get(key) ?? [...designsOf(this.family.schedules, backend, target, elementBytes, isF32)]
     this.#designs.set(key, known)
     return known
   }
@@ -187,7 +190,8 @@ export class FamilyChoices {
       resolveType(this.family.operands.find((operand) => operand.name === name)!.dtype, types)
     const [first] = this.contracted
     const elementBytes = first === undefined ? 4 : DTYPES[dtypeOf(first)].storageBytes
-    const asTheyAre: Loads = { elementBytes, plain: this.contracted }
+    const isF32 = first !== undefined && dtypeOf(first) === 'f32'
+    const asTheyAre: Loads = { elementBytes, isF32, plain: this.contracted }
     const areTaken = contractionsOf(this.family).every((contraction) => {
       const factors = plainFactors(contraction)
       const [a, b] = (factors ?? []).map(dtypeOf)
@@ -203,6 +207,7 @@ export class FamilyChoices {
       elementBytes: Math.max(
         ...loaded.map(({ dtype }) => (DTYPES[dtype].bits === 4 ? 0.5 : DTYPES[dtype].storageBytes)),
       ),
+      isF32: loaded.every(({ dtype }) => dtype === 'f32'),
       // Rows that are looked up are copied as they are.
       plain: new Set(
         loaded.flatMap((operand) => (operand.computed ? (rowsRead(operand)?.operand ?? []) : operand.name)),
