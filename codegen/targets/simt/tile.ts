@@ -12,7 +12,7 @@ import type { SimtContext } from './context.ts'
 import { emitBlock, emitPoints, emitPositions, type Points } from './domain.ts'
 import { emitGuard } from './guard.ts'
 import { accumulate, emitFactor, finishAccumulator } from './scope.ts'
-import { emitCodes, emitCodeStores, emitStores, plainStores } from './stores.ts'
+import { emitCodes, emitCodeStores, emitStores, emitStoresWhere, plainStores } from './stores.ts'
 
 /** The rows, or the columns, of the current tile. */
 interface Side {
@@ -20,6 +20,8 @@ interface Side {
   readonly exists: (x: string) => string
   /** The row `x`, or the last one where there is none. */
   readonly inside: (x: string) => string
+  /** Are there all rows of the tile? */
+  readonly whole: string
   /** Declares the positions of row `x`; returns further conditions under which it exists. */
   readonly emit: (x: string) => string[]
 }
@@ -63,8 +65,11 @@ export function emitTileStage(context: SimtContext, stage: Stage, tile: SimtTile
       if (guards.length === 1 && guards[0]) out.block(`if (${guards[0]})`, emit)
       else emit()
     }
-    const held = patch.single ? null : heldStores(context, stage)
-    if (held) return emitHeld(context, held, stage.loops, { patch, sides, sums })
+    const stores = patch.single ? null : patchStores(context, stage)
+    if (stores) {
+      const emit = readsOperands(stage, stores) ? emitHeld : emitUnheld
+      return emit(context, stores, stage.loops, { patch, sides, sums })
+    }
     forPatch(context, patch, () => {
       for (const node of stage.loops) finishAccumulator(context, node, sums.get(node)!)
       out.block(`if (${sides.rows.exists(patch.row)} && ${sides.columns.exists(patch.column)})`, () => {
@@ -77,24 +82,42 @@ export function emitTileStage(context: SimtContext, stage: Stage, tile: SimtTile
   })
 }
 
-/**
- * Stores that wait until all elements of a patch are computed, for kernels that read operands behind their sums: no load moves up over a store of what
- * might be the same memory. null: there are no such operands, or points that must not be read.
- */
-function heldStores({ program }: SimtContext, { results, loops }: Stage): ReturnType<typeof plainStores> {
-  const stores = plainStores(results)
-  if (!stores || program.axes.some(({ ragged }) => ragged)) return null
+type PlainStores = NonNullable<ReturnType<typeof plainStores>>
+
+/** Stores of a patch whose places are known without looking at them. null: there are others, or points that are none. */
+const patchStores = ({ program }: SimtContext, { results }: Stage): PlainStores | null =>
+  program.axes.some(({ ragged }) => ragged) ? null : plainStores(results)
+
+/** Whether operands are read behind the sums. */
+function readsOperands({ loops }: Stage, stores: PlainStores): boolean {
   const reads = (node: Node): boolean =>
     node.kind === 'input' ? node.axes.length > 0 : !loops.some((loop) => loop === node) && children(node).some(reads)
-  return stores.some(({ output }) => reads(output.value)) ? stores : null
+  return stores.some(({ output }) => reads(output.value))
 }
 
-function emitHeld(
-  context: SimtContext,
-  stores: NonNullable<ReturnType<typeof plainStores>>,
-  loops: Stage['loops'],
-  { patch, sides, sums }: { patch: Patch } & Pick<Tiling, 'sides' | 'sums'>,
-): void {
+type PatchParts = { readonly patch: Patch } & Pick<Tiling, 'sides' | 'sums'>
+
+/** Of tiles that are whole nothing is asked of an element: branches cost as much as what they are around. */
+function emitUnheld(context: SimtContext, stores: PlainStores, loops: Stage['loops'], parts: PatchParts): void {
+  const { patch, sides, sums } = parts
+  const { rows, columns } = sides
+  const emit = (exists: string): void =>
+    forPatch(context, patch, () => {
+      for (const node of loops) finishAccumulator(context, node, sums.get(node)!)
+      rows.emit(patch.row)
+      columns.emit(patch.column)
+      emitStoresWhere(context, stores, sums, exists)
+    })
+  context.out.block(`if (${rows.whole} && ${columns.whole})`, () => emit(''))
+  context.out.block('else', () => emit(`if (${rows.exists(patch.row)} && ${columns.exists(patch.column)}) `))
+}
+
+/**
+ * Stores wait until all elements of a patch are computed, where operands are read behind their sums: no load moves up over a store of what might be the
+ * same memory.
+ */
+function emitHeld(context: SimtContext, stores: PlainStores, loops: Stage['loops'], parts: PatchParts): void {
+  const { patch, sides, sums } = parts
   const { out, program } = context
   const codes = stores.map(({ output }) => {
     const name = `codes_${context.temporaries.count++}`
@@ -202,6 +225,7 @@ function emitSide(
   const within = {
     exists: (x: string): string => `${x} < ${count}`,
     inside: (x: string): string => `min(${x}, ${count} - 1)`,
+    whole: `${count} == ${extent}`,
   }
   if (leading !== null) {
     emitBlock(context, leading, extent, `tile_${suffix}`, false, [first, count])
