@@ -84,7 +84,7 @@ export const SIMT_CONSTANTS = {
   roundAcross: 5.21,
   /** Patches: for an element of a factor on its way to shared memory, for one of a result, and for a cycle of its arithmetic. */
   load: 60,
-  store: 20,
+  store: 14,
   arithmetic: 0.717,
   /** Latencies of memory for a step of k, whose loads come behind a barrier. */
   step: 2.19,

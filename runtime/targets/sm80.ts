@@ -57,8 +57,9 @@ export const SM80_CONSTANTS = {
   /** A column of 16 rows: what is stored in vectors and element by element, beyond arithmetic. */
   column: 1.13,
   direct: 24,
-  /** Rows that begin anywhere, in words and pieces: as on SM90, whose code is the same. */
+  /** Rows that begin anywhere, in words and pieces; of elements that fill no words, half by half. To 9 kernels of 1663x43889x2 on an H100. */
   rows: 11,
+  odd: 25,
   /** The same for a full operand read in rows that begin anywhere, in vectors and element by element, for a row operand, and for each product. */
   fetchRows: 20,
   vector: 4,
@@ -125,7 +126,7 @@ export function estimateSm80(
   const waiting = gathered > 0 ? work + 2 * machine.loadLatency : machine.loadLatency / (plan.stages - 1)
   const shifts = shifted.length > 0 ? costs.shifts : 0
   const step = Math.max(work * sharing, work + costs.step + shifts, waiting)
-  const epilogue = epilogueCycles(plan, costs) * sharing
+  const epilogue = epilogueCycles(plan, extents, costs) * sharing
   const exchange = exchangeCycles(plan, busy, machine)
   // Parts are stored by each work item; the last of a tile reads them all and goes on.
   const wholeWaves = Math.ceil((tiles - cut) / slots)
@@ -178,7 +179,11 @@ function promotionCycles({ parts, warps, warpTile: [, columns] }: Sm80Plan, cost
 }
 
 /** Of one tile. Each of the four schedulers of an SM serves a quarter of the warps. */
-function epilogueCycles({ epilogue, program, warps, warpTile, gemm }: Sm80Plan, costs: Sm80Constants): number {
+function epilogueCycles(
+  { epilogue, program, warps, warpTile, gemm }: Sm80Plan,
+  extents: Extents,
+  costs: Sm80Constants,
+): number {
   const { outputs, aux } = epilogue
   const loads = aux.reduce(
     (sum, { shape, vector, rows }) =>
@@ -194,8 +199,16 @@ function epilogueCycles({ epilogue, program, warps, warpTile, gemm }: Sm80Plan, 
           : 0),
     0,
   )
+  const inWords = ({ order, dtype }: OutputPlan['operand']): boolean =>
+    ((extents[order.at(-1)!] ?? 1) * DTYPES[dtype].bits) % 32 === 0
   const storeOf = ({ store, operand }: OutputPlan): number =>
-    store === 'direct' ? costs.direct : operand.divisibility === 'element' ? costs.rows : costs.column
+    store === 'direct'
+      ? costs.direct
+      : operand.divisibility !== 'element'
+        ? costs.column
+        : inWords(operand)
+          ? costs.rows
+          : costs.odd
   const stores = outputs.reduce((sum, output) => sum + storeOf(output), 0)
   const perColumn = stores + loads + costs.product * gemm.accumulators.length + (arithmeticCycles(program) * 16) / 32
   return ((warps[0] * warps[1]) / 4) * (warpTile[0] / 16) * warpTile[1] * perColumn
