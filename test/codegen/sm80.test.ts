@@ -51,9 +51,11 @@ function without(program: TileProgram, path: readonly number[]): TileProgram {
   return { ...program, roles: program.roles.map((role) => ({ ...role, body: cut(role.body, path) })) }
 }
 
-test('no wait, commit or barrier can be left out unnoticed', { timeout: 120_000 }, async () => {
-  // Several tiles for each CTA, and several blocks of rows for each warp.
-  const wide = { tile: [64, 128], sm80: { stages: 3 }, extents: { l: 1, m: 150, n: 150, k: 330 }, smCount: 1 } as const
+// Several tiles for each CTA, and several blocks of rows for each warp.
+test.each([
+  ['f16', { tile: [64, 128], sm80: { stages: 3 }, extents: { l: 1, m: 150, n: 150, k: 330 }, smCount: 1 }],
+  ['f32', { a: 'f32', tile: [64, 64], sm80: { tile: [64, 64, 16], stages: 3 }, extents: { l: 1, m: 190, n: 190, k: 100 }, smCount: 1 }],
+] as const)('no wait, commit or barrier of %s can be left out unnoticed', { timeout: 120_000 }, async (_, wide) => {
   const paths: { readonly op: string; readonly path: readonly number[] }[] = []
   await runWide({ ...wide, edit: (program) => {
     for (const [{ op }, path] of walkTileOps(program.roles[0]!.body))
