@@ -10,7 +10,7 @@ import { call, call0, note, slotAddress, type EmitContext } from './context.ts'
 import { allCells } from './fragments.ts'
 import { depthOrigin, positionIn } from './depth.ts'
 import { elementAddress, threadOf } from './copy_address.ts'
-import { emitCopyDealt, isDealtEvenly } from './copy_dealt.ts'
+import { emitCopyDealt } from './copy_dealt.ts'
 import { emitCopyShifted } from './copy_shifted.ts'
 import { emitTransposed } from './copy_transposed.ts'
 import { chunkPlace } from './loads.ts'
@@ -130,7 +130,7 @@ function rowsApart(op: CopyTile, c: EmitContext): RowsApart | null {
 
 /** Whether threads have rows of a tile that are evenly apart: few addresses, and instructions. */
 export const isSharedEvenly = (op: CopyTile, c: EmitContext): boolean =>
-  op.tile.dealt ? isDealtEvenly(op, c) : rowsApart(op, c) !== null
+  op.tile.dealt !== undefined || rowsApart(op, c) !== null
 
 /** Chunks of rows so far apart stand in the same places, whatever the swizzle. */
 const SWIZZLED_ROWS = 8

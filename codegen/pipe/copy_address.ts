@@ -16,6 +16,20 @@ export function elementAddress(c: EmitContext, operand: TensorOperand, { depth }
   return `${names.operand(operand.name)} + ${terms.join(' + ')}`
 }
 
+/** The axis of an operand that rows of its tile are positions of; undefined: it has none. */
+export const freeAxisOf = ({ depth }: CopyTile, operand: TensorOperand, c: EmitContext): string | undefined =>
+  operand.axes.find((axis) => positionIn(c, depth, axis, 'k_at', 'free_at') === 'free_at')
+
+/** ` * stride` of an axis, for elements that are so many positions away; '' of the contiguous one. */
+export const timesStride = (c: EmitContext, operand: TensorOperand, axis: string): string =>
+  axis === operand.order.at(-1) ? '' : ` * ${c.names.stride(operand.name, axis)}`
+
+/** Copies that differ in constants. */
+export function unrolled(variable: string, count: number, c: EmitContext, body: () => void): void {
+  c.out.line('#pragma unroll')
+  c.out.block(`for (u32 ${variable} = 0; ${variable} < ${count}; ++${variable})`, body)
+}
+
 /** Of the role, as CUDA. */
 export const threadOf = ({ role }: EmitContext): string =>
   role!.firstWarp === 0 ? 'threadIdx.x' : `(threadIdx.x - ${32 * role!.firstWarp})`

@@ -4,13 +4,12 @@
  * bits of their numbers.
  */
 import type { CopyTile } from '../../compiler/ir/pipe_loads.ts'
-import type { TensorOperand } from '../../compiler/ir/tensor.ts'
 import { operandNamed } from '../../compiler/ir/walk.ts'
 import { add, constant, div, mod, mul, name, printIx, type Ix } from '../../compiler/space/ix.ts'
 import { DEALS, shiftedPitch } from '../../compiler/space/layout.ts'
-import { elementAddress, threadOf } from './copy_address.ts'
+import { elementAddress, freeAxisOf, threadOf, timesStride, unrolled } from './copy_address.ts'
 import { call, note, slotAddress, type EmitContext } from './context.ts'
-import { depthOrigin, positionIn } from './depth.ts'
+import { depthOrigin } from './depth.ts'
 
 const BYTES = 4
 /** Lanes of a warp, and warps. */
@@ -53,19 +52,10 @@ function shareOf([rows, depth]: Batches['count'], warps: number): { readonly row
   }
 }
 
-/** The axis of the operand that a row of the tile is a position of; undefined: of several. */
-const freeAxisOf = ({ depth }: CopyTile, operand: TensorOperand, c: EmitContext): string | undefined =>
-  operand.axes.find((axis) => positionIn(c, depth, axis, 'k_at', 'free_at') === 'free_at')
-
-/** Whether threads have few addresses. */
-export const isDealtEvenly = (op: CopyTile, c: EmitContext): boolean =>
-  freeAxisOf(op, operandNamed(c.program.source, op.operand), c) !== undefined
-
 export function emitCopyDealt(op: CopyTile, c: EmitContext): void {
   const { tile, depth } = op
   const operand = operandNamed(c.program.source, op.operand)
-  const free = freeAxisOf(op, operand, c)
-  if (free === undefined) return emitOneByOne(op, operand, c)
+  const free = freeAxisOf(op, operand, c)!
   const where = note(c, `copy ${op.operand}`)
   const warps = c.role!.warps
   const batches = batchesOf(tile, operand.order.at(-1) === depth.axis)
@@ -73,8 +63,7 @@ export function emitCopyDealt(op: CopyTile, c: EmitContext): void {
   const { placeOf } = DEALS[tile.dealt!]
   const pitch = shiftedPitch(tile, BYTES)
   const [kEnd, end] = [c.names.depthEnd(depth.axis), c.names.end(op.free)]
-  const stride = (axis: string): string =>
-    axis === operand.order.at(-1) ? '' : ` * ${c.names.stride(operand.name, axis)}`
+  const stride = (axis: string): string => timesStride(c, operand, axis)
   const copies = (): void => {
     const [row, k] = [batches.row(share.rows.first, LANE), batches.k(share.depth.first, LANE)]
     c.out.line(`const u32 first = ${printIx(row)}, e = ${printIx(k)};`, where)
@@ -101,24 +90,3 @@ export function emitCopyDealt(op: CopyTile, c: EmitContext): void {
     else copies()
   })
 } // prettier-ignore
-
-function unrolled(variable: string, count: number, c: EmitContext, body: () => void): void {
-  c.out.line('#pragma unroll')
-  c.out.block(`for (u32 ${variable} = 0; ${variable} < ${count}; ++${variable})`, body)
-}
-
-/** Of rows that are positions of several axes. */
-function emitOneByOne(op: CopyTile, operand: TensorOperand, c: EmitContext): void {
-  const { tile, free, depth } = op
-  const where = note(c, `copy ${op.operand}`)
-  const threads = 32 * c.role!.warps
-  c.out.line('#pragma unroll 4')
-  c.out.block(`for (u32 i = ${threadOf(c)}; i < ${tile.rows * tile.depth}; i += ${threads})`, () => {
-    c.out.line(`const u32 r = i % ${tile.rows}, e = i / ${tile.rows};`, where)
-    c.out.line(`const u32 k_at = ${depthOrigin(depth, c.program)} + e, free_at = ${c.names.origin(free)} + r;`)
-    const place = printIx(DEALS[tile.dealt!].placeOf(name('r')))
-    const target = `${slotAddress(c, op.buffer, op.ring)} + e * ${shiftedPitch(tile, BYTES)} + (${place}) * ${BYTES}`
-    const inside = `k_at < ${c.names.depthEnd(depth.axis)} && free_at < ${c.names.end(free)}`
-    c.out.line(call(c, 'cp_async_4_if', target, elementAddress(c, operand, op), inside), where)
-  })
-}

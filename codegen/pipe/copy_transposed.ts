@@ -6,9 +6,9 @@ import { DTYPES } from '../../compiler/dtypes.ts'
 import type { CopyTile } from '../../compiler/ir/pipe_loads.ts'
 import type { TensorOperand } from '../../compiler/ir/tensor.ts'
 import { operandNamed } from '../../compiler/ir/walk.ts'
-import { elementAddress, threadOf } from './copy_address.ts'
+import { elementAddress, freeAxisOf, threadOf, timesStride, unrolled } from './copy_address.ts'
 import { call, call0, note, slotAddress, type EmitContext } from './context.ts'
-import { depthOrigin, positionIn } from './depth.ts'
+import { depthOrigin } from './depth.ts'
 import { chunkPlace } from './loads.ts'
 
 /** Which elements of a tile a thread copies: its first one, as CUDA of `t`, and how often others follow, so many rows or elements of k further. */
@@ -49,12 +49,10 @@ export function emitTransposed(op: CopyTile, c: EmitContext): void {
   const { span, rows } = tile
   const threads = 32 * c.role!.warps
   const share = across(rows, span, 16 / bytes, threads)
-  const free = operand.axes.find((axis) => positionIn(c, depth, axis, 'k_at', 'free_at') === 'free_at')
+  const free = freeAxisOf(op, operand, c)
   if (!isWhole(share) || free === undefined) return emitOneByOne(op, c)
   const where = note(c, `copy ${op.operand}`)
   const [kEnd, end] = [c.names.depthEnd(depth.axis), c.names.end(op.free)]
-  const stride = (axis: string): string =>
-    axis === operand.order.at(-1) ? '' : ` * ${c.names.stride(operand.name, axis)}`
   c.out.block('', () => {
     c.out.line(`const u32 t = ${call0(c, 'anew', threadOf(c))}, first = ${share.row}, e = ${share.element};`, where)
     c.out.line(`const u32 k_at = ${depthOrigin(depth, c.program)} + e, free_at = ${c.names.origin(op.free)} + first;`)
@@ -64,11 +62,12 @@ export function emitTransposed(op: CopyTile, c: EmitContext): void {
       unrolled('i', share.rows.count, c, () => {
         const [row, element] = [`i * ${share.rows.by}`, `j * ${share.elements.by}`]
         c.out.line(`const u32 r = first + ${row}, c = (e + ${element}) / ${16 / bytes};`)
-        const address = `from + (i64)(${row})${stride(free)}`
+        const address = `from + (i64)(${row})${timesStride(c, operand, free)}`
         const inside = `${row} < rows && ${element} < deep`
         c.out.line(call(c, `cp_async_${bytes}_if`, placeOf(op, operand, c), address, inside), where)
       })
-      if (share.elements.count > 1) c.out.line(`from += (i64)${share.elements.by}${stride(depth.axis)};`)
+      if (share.elements.count > 1)
+        c.out.line(`from += (i64)${share.elements.by}${timesStride(c, operand, depth.axis)};`)
     })
   })
 }
@@ -78,11 +77,6 @@ function placeOf(op: CopyTile, { dtype }: TensorOperand, c: EmitContext): string
   const pitch = op.tile.span * DTYPES[dtype].storageBytes
   const inside = `e % ${16 / op.bytes} * ${op.bytes}`
   return `${slotAddress(c, op.buffer, op.ring)} + r * ${pitch} + ${chunkPlace(op.tile.swizzle)} * 16 + ${inside}`
-}
-
-function unrolled(name: string, count: number, c: EmitContext, body: () => void): void {
-  c.out.line('#pragma unroll')
-  c.out.block(`for (u32 ${name} = 0; ${name} < ${count}; ++${name})`, body)
 }
 
 /** Of tiles that threads do not share evenly. */

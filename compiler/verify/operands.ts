@@ -124,6 +124,8 @@ function checkDealt(tiles: Tiles, what: string, { op, tile }: Load, operand: Ten
   tiles.expect(`${what}: bytes of dealt elements`, tiles.bytes(operand.name), 4)
   tiles.expect(`${what}: boxes of dealt rows`, [tile.major, tile.boxes], ['mn', 1])
   tiles.expect(`${what}: rows dealt by ${tile.dealt}`, tile.rows % DEALS[tile.dealt!].among, 0)
+  // Warps share them by the bits of their numbers.
+  if (!Number.isInteger(Math.log2(tile.rows))) tiles.problems.push(`${what}: ${tile.rows} dealt rows, no power of two`)
   if (operand.computed) tiles.problems.push(`${what}: dealt rows are computed`)
 }
 

@@ -38,7 +38,7 @@ export const wgmmaCycles = (n: number): number => Math.max(n / 2, 16 + n / 4)
 /**
  * Fitted to 3,000 runs on an H200 of kernels for problems drawn at random (seeds 631, 652, 654, and every other one of 633), bf16 and f16, half of them
  * with unaligned rows or epilogues; large residuals count less, and what neither sees (gates, vectors, sums of parts, stored forms) is as it was. `coupling`
- * and `fetchRows` are those of later kernels on an H100 (seed 731). On an H100 and problems that nothing was fitted to (seed 651) the first choice is within
+ * is that of later kernels on an H100 (seed 731), `rows` and `fetchRows` of those that came then (741, 743). On an H100 and problems that nothing was fitted to (seed 651) the first choice is within
  * 1.9 % of the fastest in the geometric mean, 37 % at worst, the best of the first four within 0.2 %; half of the times are off by less than 8.5 %, and
  * Kendall's tau of the order is 0.83. Of few tiles and a long k (seed 711) these are 1.6, 8.5, 0.5, 6.9 % and 0.87. Cycles, and bytes per cycle. `l2` is the one of earlier times: by it fp8 products with scales rank as they were measured.
  */

@@ -106,21 +106,6 @@ export function emitCodeStores(context: SimtContext, stores: readonly Store[], f
   }
 }
 
-/** The codes of outputs to the current point; `exists`: `if (…) `, or ''. */
-export function emitStoresWhere(context: SimtContext, stores: readonly Store[], known: Known, exists: string): void {
-  const { out, temporaries } = context
-  const roots = stores.map(({ output }) => output.value)
-  const values = emitValues(context, roots, known)
-  const lines = stores.map(({ output }, i) => {
-    const { operand: name, span } = output
-    const place = `place_${temporaries.count++}`
-    out.line(`const long long ${place} = ${indexOf(context, name, placeOf(context, output, []).at)};`)
-    const line = storeText(context, output, name, place, emitCode(context, output, null, values[i]!, []))
-    return () => out.line(`${exists}${line}`, { ktl: span, note: `store ${name}` })
-  })
-  lines.forEach((line) => line())
-}
-
 /** The code of an output's element at the current point, and where it goes. */
 function elementOf(
   context: SimtContext,

@@ -12,7 +12,7 @@ import type { SimtContext } from './context.ts'
 import { emitBlock, emitPoints, emitPositions, type Points } from './domain.ts'
 import { emitGuard } from './guard.ts'
 import { accumulate, emitFactor, finishAccumulator } from './scope.ts'
-import { emitCodes, emitCodeStores, emitStores, emitStoresWhere, plainStores } from './stores.ts'
+import { emitCodes, emitCodeStores, emitStores, plainStores } from './stores.ts'
 
 /** The rows, or the columns, of the current tile. */
 interface Side {
@@ -65,59 +65,46 @@ export function emitTileStage(context: SimtContext, stage: Stage, tile: SimtTile
       if (guards.length === 1 && guards[0]) out.block(`if (${guards[0]})`, emit)
       else emit()
     }
-    const stores = patch.single ? null : patchStores(context, stage)
-    if (stores) {
-      const emit = readsOperands(stage, stores) ? emitHeld : emitUnheld
-      return emit(context, stores, stage.loops, { patch, sides, sums })
+    const held = patch.single ? null : heldStores(context, stage)
+    if (held) return emitHeld(context, held, stage.loops, { patch, sides, sums })
+    const { rows, columns } = sides
+    const store = (): void => {
+      const more = [...rows.emit(patch.row), ...columns.emit(patch.column)]
+      const emit = (): void => emitStores(context, stage.results, sums)
+      if (more.length > 0) out.block(`if (${more.join(' && ')})`, emit)
+      else emit()
     }
-    forPatch(context, patch, () => {
-      for (const node of stage.loops) finishAccumulator(context, node, sums.get(node)!)
-      out.block(`if (${sides.rows.exists(patch.row)} && ${sides.columns.exists(patch.column)})`, () => {
-        const more = [...sides.rows.emit(patch.row), ...sides.columns.emit(patch.column)]
-        const emit = (): void => emitStores(context, stage.results, sums)
-        if (more.length > 0) out.block(`if (${more.join(' && ')})`, emit)
-        else emit()
+    const emitElements = (areAsked: boolean): void =>
+      forPatch(context, patch, () => {
+        for (const node of stage.loops) finishAccumulator(context, node, sums.get(node)!)
+        if (areAsked) out.block(`if (${rows.exists(patch.row)} && ${columns.exists(patch.column)})`, store)
+        else store()
       })
-    })
+    if (patch.single) return emitElements(true)
+    // Of tiles that are whole nothing is asked of an element: branches cost as much as what they are around.
+    out.block(`if (${rows.whole} && ${columns.whole})`, () => emitElements(false))
+    out.block('else', () => emitElements(true))
   })
 }
 
-type PlainStores = NonNullable<ReturnType<typeof plainStores>>
-
-/** Stores of a patch whose places are known without looking at them. null: there are others, or points that are none. */
-const patchStores = ({ program }: SimtContext, { results }: Stage): PlainStores | null =>
-  program.axes.some(({ ragged }) => ragged) ? null : plainStores(results)
-
-/** Whether operands are read behind the sums. */
-function readsOperands({ loops }: Stage, stores: PlainStores): boolean {
+/**
+ * Stores that wait until all elements of a patch are computed, for kernels that read operands behind their sums: no load moves up over a store of what
+ * might be the same memory. null: there are no such operands, or points that must not be read.
+ */
+function heldStores({ program }: SimtContext, { results, loops }: Stage): ReturnType<typeof plainStores> {
+  const stores = plainStores(results)
+  if (!stores || program.axes.some(({ ragged }) => ragged)) return null
   const reads = (node: Node): boolean =>
     node.kind === 'input' ? node.axes.length > 0 : !loops.some((loop) => loop === node) && children(node).some(reads)
-  return stores.some(({ output }) => reads(output.value))
+  return stores.some(({ output }) => reads(output.value)) ? stores : null
 }
 
-type PatchParts = { readonly patch: Patch } & Pick<Tiling, 'sides' | 'sums'>
-
-/** Of tiles that are whole nothing is asked of an element: branches cost as much as what they are around. */
-function emitUnheld(context: SimtContext, stores: PlainStores, loops: Stage['loops'], parts: PatchParts): void {
-  const { patch, sides, sums } = parts
-  const { rows, columns } = sides
-  const emit = (exists: string): void =>
-    forPatch(context, patch, () => {
-      for (const node of loops) finishAccumulator(context, node, sums.get(node)!)
-      rows.emit(patch.row)
-      columns.emit(patch.column)
-      emitStoresWhere(context, stores, sums, exists)
-    })
-  context.out.block(`if (${rows.whole} && ${columns.whole})`, () => emit(''))
-  context.out.block('else', () => emit(`if (${rows.exists(patch.row)} && ${columns.exists(patch.column)}) `))
-}
-
-/**
- * Stores wait until all elements of a patch are computed, where operands are read behind their sums: no load moves up over a store of what might be the
- * same memory.
- */
-function emitHeld(context: SimtContext, stores: PlainStores, loops: Stage['loops'], parts: PatchParts): void {
-  const { patch, sides, sums } = parts
+function emitHeld(
+  context: SimtContext,
+  stores: NonNullable<ReturnType<typeof plainStores>>,
+  loops: Stage['loops'],
+  { patch, sides, sums }: { patch: Patch } & Pick<Tiling, 'sides' | 'sums'>,
+): void {
   const { out, program } = context
   const codes = stores.map(({ output }) => {
     const name = `codes_${context.temporaries.count++}`

@@ -81,8 +81,8 @@ function ownOffset(side: 'a' | 'b', from: TileSource, program: TileProgram): str
  * of B, both chunks of 8 columns, then of the next 8.
  */
 export function laneOffset(side: 'a' | 'b', from: TileSource, program: TileProgram): string {
-  const { operand, tile } = from
-  const span = tile.span * DTYPES[operandNamed(program.source, operand).dtype].storageBytes
+  const { tile } = from
+  const span = spanBytes(from, program)
   const atom = atomIn(program)
   if (atom.reads === 'lanes') return ownOffset(side, from, program)
   const [byHalf, byQuarter] = ['lane / 16', 'lane / 8 % 2']
@@ -215,7 +215,7 @@ export function emitLoadFragments(op: LoadFragments, c: EmitContext): void {
     const { tile, buffer, operand } = source
     if (tile.shifted) return emitShiftedFragments(side, source, target, step, c)
     const where = note(c, `fragments of ${operand}`)
-    const span = tile.span * DTYPES[operandNamed(c.program.source, operand).dtype].storageBytes
+    const span = spanBytes(source, c.program)
     const wrapper = tile.major === 'k' ? 'ldmatrix_x4' : 'ldmatrix_x4_trans'
     const lanes = lanesName(side, source)
     const [count, first] = side === 'a' ? ['ROW_BLOCKS', 'i'] : ['COLUMN_BLOCKS / 2', '2 * i']

@@ -16,11 +16,10 @@ import {
 
 /** So many neighbours of shared memory. */
 function loadFloats(count: number): string {
-  const each = <T>(text: (i: number) => T): string => Array.from({ length: count }, (_, i) => text(i)).join(', ')
-  const [vector, target] = count === 1 ? ['', '%0'] : [`.v${count}`, `{${each((i) => `%${i}`)}}`]
+  const [vector, target] = count === 1 ? ['', '%0'] : [`.v${count}`, `{${registers(count, (i) => `%${i}`)}}`]
   return inline(
     `void load_fragment_f32_${count}(float* r, u32 address)`,
-    `  asm volatile("ld.shared${vector}.f32 ${target}, [%${count}];" : ${each((i) => `"=f"(r[${i}])`)} : "r"(address) : "memory");`,
+    `  asm volatile("ld.shared${vector}.f32 ${target}, [%${count}];" : ${registers(count, (i) => `"=f"(r[${i}])`)} : "r"(address) : "memory");`,
   )
 }
 

@@ -67,7 +67,7 @@ const SMALL = 4 * 16 * 16
 
 /** FFMAs of a thread in a stage: more are more than an SM's cache of instructions holds. */
 const MOST_FFMAS = 1024
-/** Results of so many threads at least: those of 64 x 64 x 4 are what a thread's registers hold. */
+/** Of a CTA with so many results: warps are four, or eight where each would have more than 64 x 64. */
 const threadsOf = (cells: number): number => (cells > 128 * 128 ? 256 : 128)
 
 /**
