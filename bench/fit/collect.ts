@@ -7,7 +7,7 @@
  * `--drawn SEED:COUNT` takes so many problems of `ktl bench --suite random`, of at most a TFLOP and 2 GB each, instead of those of
  * gpu/problems.ts; `--least FLOP` leaves out what a launch takes longer than, `--deep` all but
  * those with few tiles and a long k.
- * `--shapes MxNxK,…` takes these, bf16 with A and B contiguous along k, without an epilogue.
+ * `--shapes MxNxK[:type:mk|km:nk|kn:epilogue],…` takes these; bf16 with A and B contiguous along k, without an epilogue, where nothing is said.
  * `--prepare DIR` compiles the same kernels anywhere, for an H100 or H200, and times nothing. Launches are timed as in
  * `gpu/compare.ts`: behind an overwriting of the L2, in rounds that go forwards and backwards through the kernels of a problem. A run that ended
  * early goes on where it is started again with the same file.
@@ -25,13 +25,20 @@ import {
   type KtlKernel,
   type TargetArch,
 } from '../../runtime/index.ts'
-import { drawProblems, operationsOf, type Limits } from '../../runtime/bench/suite/draw.ts'
+import {
+  drawProblems,
+  operationsOf,
+  SUITE_TYPES,
+  type Limits,
+  type SuiteTypeName,
+} from '../../runtime/bench/suite/draw.ts'
+import { EPILOGUES, fusionOf, type EpilogueName } from '../../runtime/bench/suite/epilogues.ts'
 import type { Chip } from '../../runtime/discovery/ranking/machine.ts'
 import { deviceKey } from '../../runtime/discovery/ranking/tuning.ts'
 import { onDevice, onPaper } from '../../runtime/bench/suite/open.ts'
 import { open } from '../gpu/ours.ts'
 import { ArtifactFolder } from '../gpu/prepared.ts'
-import { BF16, plain, shrink, type Problem } from '../gpu/problems.ts'
+import { shrink, type Problem } from '../gpu/problems.ts'
 import { chosenOf, idOf, MODELS, modelsOf, problemsOf } from './cases.ts'
 import { readTimes, TimesWriter } from './data.ts'
 
@@ -169,12 +176,25 @@ function chosenProblems(): readonly Problem[] {
   return values.drawn === undefined ? problemsOf(model) : drawnProblems(values.drawn)
 }
 
+/** `MxNxK`, and behind colons, where they are others, type, order of A, order of B and epilogue. */
 function namedProblem(text: string): Problem {
-  const extents = text.split('x').map(Number)
-  if (extents.length !== 3 || !extents.every((extent) => Number.isInteger(extent) && extent > 0))
-    fail('--shapes takes MxNxK, … of positive integers')
+  const [dims, type = 'bf16', orderA = 'mk', orderB = 'nk', epilogue] = text.split(':') as [string, ...string[]]
+  const extents = dims.split('x').map(Number)
+  const isNamed =
+    extents.length === 3 &&
+    extents.every((extent) => Number.isInteger(extent) && extent > 0) &&
+    Object.hasOwn(SUITE_TYPES, type) &&
+    ['mk', 'km'].includes(orderA) &&
+    ['nk', 'kn'].includes(orderB) &&
+    (epilogue === undefined || Object.hasOwn(EPILOGUES, epilogue))
+  if (!isNamed) fail('--shapes takes MxNxK, … of positive integers, or MxNxK:type:mk|km:nk|kn:epilogue, …')
   const [m, n, k] = extents as [number, number, number]
-  return plain('bf16 nk', BF16, 'nk', { m, n, k }, null)
+  const { a, out } = SUITE_TYPES[type as SuiteTypeName]
+  const fusion = epilogue === undefined ? null : fusionOf(epilogue as EpilogueName, ['library'])
+  return {
+    name: text, group: 'named', shape: { m, n, k }, a, b: a, out, orderA: orderA as 'mk', orderB: orderB as 'nk', fusion, rivals: ['library'],
+    goal: null,
+  } // prettier-ignore
 }
 
 function drawnProblems(drawn: string): readonly Problem[] {

@@ -101,27 +101,42 @@ export function emitRowsAhead(operand: TensorOperand, name: string, c: EmitConte
 /** Bytes of a line of L2. */
 const LINE = 128
 
-/** Lines of the warp's rows, four lanes to a row. `row`: the i-th of a lane's. */
+/** Lines of the warp's rows. `row`: the i-th of a lane's. */
 export function emitLoadLines(op: LoadAhead, row: (i: string) => string, blocks: number, c: EmitContext): void {
+  const emit = operandOf(c, op.operand).order.at(-1) === c.names.m ? emitLinesAcross : emitLinesAlong
+  if (op.guard === null) emit(op, row, blocks, c)
+  else c.out.block(`if (${expressionText(op.guard, c)} != 0)`, () => emit(op, row, blocks, c))
+}
+
+type EmitLines = typeof emitLoadLines
+
+/** Of an operand contiguous along m: the rows of a block are in one line of each column, which a lane asks for. */
+const emitLinesAcross: EmitLines = (op, row, blocks, c) => {
+  const { columns } = c.program.layout
+  c.out.line('#pragma unroll')
+  c.out.block(`for (u32 i = 0; i < ${blocks * Math.ceil(columns / 32)}; ++i)`, () => {
+    c.out.line(`const u32 j = lane + i / ${blocks} * 32, n = ${firstColumn(c)} + j, m = ${row(`(i % ${blocks} * 2)`)};`)
+    const address = call(c, 'prefetch_line', `&${element(c, operandOf(c, op.operand), { m: 'm', n: 'n' })}`)
+    const isOne = columns % 32 === 0 ? '' : `j < ${columns} && `
+    c.out.line(`if (${isOne}m < ${c.names.end('m')} && n < ${c.names.edge('n')}) ${address}`, note(c, `load ${op.operand}`)) // prettier-ignore
+  })
+}
+
+/** Four lanes to a row. */
+const emitLinesAlong: EmitLines = (op, row, blocks, c) => {
   const operand = operandOf(c, op.operand)
   const { columns } = c.program.layout
   const each = LINE / DTYPES[operand.dtype].storageBytes
   const lines = Math.ceil(columns / each) + +(operand.divisibility !== 'vector')
-  const prefetch = (): void => {
-    c.out.line('#pragma unroll')
-    c.out.block(`for (u32 i = 0; i < ${2 * blocks * Math.ceil(lines / 4)}; ++i)`, () => {
-      c.out.line(`const u32 line = lane % 4 + i / ${2 * blocks} * 4, m = ${row(`(i % ${2 * blocks})`)};`)
-      // The last one is that of the last column, wherever rows begin.
-      c.out.line(
-        `const u32 n = min(${firstColumn(c)} + min(line * ${each}, ${columns - 1}), ${c.names.edge('n')} - 1);`,
-      )
-      const isOne = lines % 4 === 0 ? '' : `line < ${lines} && `
-      const address = call(c, 'prefetch_line', `&${element(c, operand, { m: 'm', n: 'n' })}`)
-      c.out.line(`if (${isOne}m < ${c.names.end('m')}) ${address}`, note(c, `load ${op.operand}`))
-    })
-  }
-  if (op.guard === null) prefetch()
-  else c.out.block(`if (${expressionText(op.guard, c)} != 0)`, prefetch)
+  c.out.line('#pragma unroll')
+  c.out.block(`for (u32 i = 0; i < ${2 * blocks * Math.ceil(lines / 4)}; ++i)`, () => {
+    c.out.line(`const u32 line = lane % 4 + i / ${2 * blocks} * 4, m = ${row(`(i % ${2 * blocks})`)};`)
+    // The last one is that of the last column, wherever rows begin.
+    c.out.line(`const u32 n = min(${firstColumn(c)} + min(line * ${each}, ${columns - 1}), ${c.names.edge('n')} - 1);`)
+    const isOne = lines % 4 === 0 ? '' : `line < ${lines} && `
+    const address = call(c, 'prefetch_line', `&${element(c, operand, { m: 'm', n: 'n' })}`)
+    c.out.line(`if (${isOne}m < ${c.names.end('m')}) ${address}`, note(c, `load ${op.operand}`))
+  })
 }
 
 /** That the warp's part of the tile begins with. */

@@ -213,7 +213,7 @@ export const hex = (value: bigint | number, digits: number): string => `0x${valu
 
 function emitKernel(params: readonly ParamRule[], entry: string, c: EmitContext, target: TargetText): void {
   const { out, program, names } = c
-  out.line(`extern "C" __global__ void __launch_bounds__(${program.launch.threads}, 1)`)
+  out.line(`extern "C" __global__ void __launch_bounds__(${program.launch.threads}, ${program.registers?.perSm ?? 1})`)
   out.line(`${entry}(`)
   const declared = kernelParams(params, names).map(({ type, name }) => `${type} ${name}`)
   out.line(`    ${declared.join(',\n    ')})`)

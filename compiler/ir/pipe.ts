@@ -99,6 +99,8 @@ export interface RegisterPlan {
   readonly deep?: number
   /** Warpgroups on one tile: its blocks of rows go to them in turn. */
   readonly together: number
+  /** CTAs of an SM that registers are to suffice for; absent: one. */
+  readonly perSm?: number
 }
 
 /** Where a wait or arrival stands in its ring: consumers wait for the current phase, producers for the one before. */

@@ -57,6 +57,7 @@ export function printTileProgram(program: TileProgram): string {
       `  accumulators in registers: ${registers.products} x ${registers.rowBlocks} blocks of ` +
         `${registers.warps ? 16 : 64} x ${registers.columns}` +
         (registers.warps ? ` for each of ${registers.warps.join('x')} warps` : '') +
+        (registers.perSm === undefined ? '' : `, for ${registers.perSm} CTAs of an SM`) +
         (registers.parts ? `, parts of ${registers.parts.columns} columns in ${registers.parts.cells}` : ''),
     )
   for (const r of program.reductions)

@@ -59,7 +59,9 @@ export const SM80_CONSTANTS = {
   direct: 24,
   /** Rows that begin anywhere, in words and pieces; of elements that fill no words, half by half. To 9 kernels of 1663x43889x2 on an H100. */
   rows: 11,
-  odd: 25,
+  odd: 12,
+  /** Of such elements, for the ends of the rows of a warp. */
+  ends: 600,
   /** The same for a full operand read in rows that begin anywhere, in vectors and element by element, for a row operand, and for each product. */
   fetchRows: 20,
   vector: 4,
@@ -208,7 +210,7 @@ function epilogueCycles(
         ? costs.column
         : inWords(operand)
           ? costs.rows
-          : costs.odd
+          : costs.odd + costs.ends / warpTile[1]
   const stores = outputs.reduce((sum, output) => sum + storeOf(output), 0)
   const perColumn = stores + loads + costs.product * gemm.accumulators.length + (arithmeticCycles(program) * 16) / 32
   return ((warps[0] * warps[1]) / 4) * (warpTile[0] / 16) * warpTile[1] * perColumn

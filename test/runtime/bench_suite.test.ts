@@ -15,6 +15,7 @@ import { companyOf, lackingRoom } from '../../runtime/bench/suite/conditions.ts'
 import type { Summary } from '../../runtime/bench/statistics.ts'
 import { measureProblem, type SuiteResult } from '../../runtime/bench/suite/measure.ts'
 import { Peer } from '../../runtime/bench/suite/peer.ts'
+import { compareWith } from '../../runtime/bench/suite/turns.ts'
 import { suiteHtml, suiteText, summaryOf, type SuiteReport } from '../../runtime/bench/suite/report.ts'
 import { createTimer } from '../../runtime/bench/timer.ts'
 import { peakOf } from '../../runtime/bench/peaks.ts'
@@ -155,6 +156,26 @@ describe('against the other side', () => {
     expect(suiteText(wrong)).toContain(`WRONG: ${plain[0]!.name}`)
     await device.close()
   }, 60_000)
+
+  test('a ratio below its floor is measured three times, and the middle one counts', async () => {
+    /** Each comparison asks for a round that tells how long launches are, and one round. */
+    const sideOf = (name: string, times: readonly number[]) => {
+      let asked = 0
+      return {
+        name,
+        round: (launches: number) => Promise.resolve(Array<number>(launches).fill(times[Math.floor(asked++ / 2)]!)),
+        comparisons: () => asked / 2,
+      }
+    }
+    const slow = sideOf('ktl', [20, 20, 20])
+    const measured = await compareWith(slow, sideOf('library', [10, 17, 15]), 1)
+    expect([measured.ours.median, measured.theirs!.median, slow.comparisons()]).toEqual([20, 15, 3])
+    const fast = sideOf('ktl', [20])
+    expect((await compareWith(fast, sideOf('library', [19]), 1)).theirs!.median).toBe(19)
+    const alone = sideOf('ktl', [20])
+    expect((await compareWith(alone, null, 1)).theirs).toBeNull()
+    expect([fast.comparisons(), alone.comparisons()]).toEqual([1, 1])
+  })
 
   test('no PyTorch: which Python failed, and how', async () => {
     expect(existsSync('/nonexistent/python')).toBe(false)

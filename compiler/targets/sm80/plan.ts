@@ -12,7 +12,14 @@ import { loadedAhead } from '../tensor_core/ahead.ts'
 import { planEpilogue, widestBlock, type EpilogueBudget } from '../tensor_core/epilogue.ts'
 import { mmaOf } from '../tensor_core/forms.ts'
 import { chooseStages } from '../tensor_core/memory.ts'
-import { gathersAny, planLoops, stageBytesOf, type LoopPlans, type OperandPlan } from '../tensor_core/operands.ts'
+import {
+  gathersAny,
+  planLoops,
+  stageBytesOf,
+  SWIZZLE_SPAN,
+  type LoopPlans,
+  type OperandPlan,
+} from '../tensor_core/operands.ts'
 import { inPairs, partsOf, type PartPlan } from '../tensor_core/parts.ts'
 import type { ExchangePlan, TensorCorePlan } from '../tensor_core/plan.ts'
 import { sharesBlocks } from '../tensor_core/lower_epilogue.ts'
@@ -38,6 +45,14 @@ const MOST_WITH_SUMS = 200
 const SUMS_BESIDE_PAIRS = 168
 /** Registers of a thread that are no accumulators and no values of a sub-tile. */
 const RESERVED_REGISTERS = 64
+/** CTAs of an SM, at most. */
+const MOST_PER_SM = 4
+/**
+ * Of stages shorter than a swizzle span. Short sums are read, written and waited for more than multiplied: more CTAs take turns at that, in fewer
+ * registers each. Beside one operand whose rows are shifted, or that the epilogue reads for each element, every further one takes some: ptxas spills
+ * 20 to 28 bytes otherwise.
+ */
+const SHORT = { reserved: 32, each: 16, perSm: 8 } as const
 /** Of an SM that CTAs share: of sm_80, and of what runs the code of later targets. */
 const smBytes = (target: TargetArch): number => (target === 'sm_80' ? 167_936 : 233_472)
 /** Shared memory of each CTA that the driver keeps. */
@@ -69,6 +84,8 @@ export interface Sm80Plan extends TensorCorePlan {
   readonly mmaSteps: number
   /** CTAs that an SM holds. */
   readonly perSm: number
+  /** Stages are shorter than a swizzle span: registers are to suffice for so many CTAs. */
+  readonly isShort: boolean
 }
 
 /** `graph`: that of the instance's program. Its own is that program with scales apart from data. */
@@ -89,6 +106,7 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
   if (isRejection(form)) return design.f32 && aType !== 'f32' ? rejection('KTL4534', { dtype: aType }) : form
 
   const kBytes = tileK * DTYPES[aType].storageBytes
+  const isShort = kBytes < SWIZZLE_SPAN && atomNameOf(form) === 'mma'
   const atom = atomOf(form)
   const { type } = atom
   if (type === 'double' && kBytes !== 128) return rejection('KTL2904', { form: `a stage of ${kBytes} bytes of f64` })
@@ -138,8 +156,8 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
   const fits = (division: Division): boolean =>
     isWhole(design.tile, division) && cellsOf(division) <= maxCells && held(division) <= mostHeld
   const chosen = (): Division | null =>
-    chooseWarps(design.tile, atom, (division) => fits(division) && (tileN / division[1]) % block === 0) ??
-    chooseWarps(design.tile, atom, fits)
+    chooseWarps(design.tile, atom, isShort, (division) => fits(division) && (tileN / division[1]) % block === 0) ??
+    chooseWarps(design.tile, atom, isShort, fits)
   const warps = shares ? few : design.warps === 'auto' ? chosen() : fits(design.warps) ? design.warps : null
   if (warps === null) return rejection('KTL4530', { m: tileM, n: tileN, products })
   const mmaSteps = kBytes / atom.kBytes
@@ -181,12 +199,15 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
   )
   if (isRejection(sized)) return sized
   // A form that the device lacks converts its fragments, and one in parts splits them, in whatever registers there are.
-  const registers =
-    form.minCc > 80 || form.split ? MOST_REGISTERS : Math.min(MOST_REGISTERS, held(warps) + RESERVED_REGISTERS)
+  const others =
+    [inputs.a, ...inputs.b].filter(({ shifted }) => shifted).length +
+    epilogue.aux.filter(({ shape }) => shape === 'full').length
+  const reserved = isShort ? SHORT.reserved + SHORT.each * Math.max(0, others - 1) : RESERVED_REGISTERS
+  const registers = form.minCc > 80 || form.split ? MOST_REGISTERS : Math.min(MOST_REGISTERS, held(warps) + reserved)
   const perSm = Math.max(
     1,
     Math.min(
-      4,
+      isShort ? SHORT.perSm : MOST_PER_SM,
       Math.floor(smBytes(target) / (sized.smemBytes + SYSTEM_BYTES)),
       Math.floor(SM_REGISTERS / (32 * warpCount * registers)),
     ),
@@ -221,6 +242,7 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
     stageBytes,
     threads: 32 * warpCount,
     perSm,
+    isShort,
   }
 }
 
@@ -251,16 +273,19 @@ const DIVISIONS: readonly Division[] = [
 
 /**
  * The fewest warps, and of those the squarest parts: the fewer bytes a warp reads for each MMA. Of f64 the widest of them, as MMAs of a
- * row share registers of A.
+ * row share registers of A. `isShort`: the widest first, as rows that are stored have fewer ends.
  */
 function chooseWarps(
   [m, n]: Sm80Design['tile'],
   { type }: WarpAtom,
+  isShort: boolean,
   fits: (division: Division) => boolean,
 ): Division | null {
   const reads = ([x, y]: Division): number => m / x + n / y
   const count = ([x, y]: Division): number => x * y
+  const ends = ([, y]: Division): number => (isShort ? y : 0)
   const across = ([, y]: Division): number => (type === 'double' ? y : 0)
-  const fitting = DIVISIONS.filter(fits)
-  return fitting.sort((p, q) => count(p) - count(q) || reads(p) - reads(q) || across(p) - across(q))[0] ?? null
+  const by = [count, ends, reads, across]
+  const order = (p: Division, q: Division): number => by.reduce((found, of) => found || of(p) - of(q), 0)
+  return DIVISIONS.filter(fits).sort(order)[0] ?? null
 }

@@ -45,6 +45,9 @@ export function verifySm80(tiles: Tiles): void {
   if (!registers?.warps) tiles.problems.push('accumulators are not in the registers of warps')
   if (launch.sharedMemBytes > SMEM_LIMIT)
     tiles.problems.push(`${launch.sharedMemBytes} bytes of shared memory: there are ${SMEM_LIMIT}`)
+  const { grid } = launch
+  if (registers?.perSm !== undefined && grid.kind === 'persistent' && registers.perSm !== (grid.perSm ?? 1))
+    tiles.problems.push(`registers for ${registers.perSm} CTAs of an SM, and ${grid.perSm ?? 1} are launched`)
   if (!tiles.ops.some(({ op }) => op === 'mma_sync')) tiles.problems.push('no operation multiplies')
   for (const op of tiles.ops) {
     if (op.op !== 'load_fragments') continue

@@ -1,7 +1,8 @@
 /** Operands of the epilogue along n or m alone, whose values are loaded before the MMAs and stay in registers for the whole tile. */
 import { DTYPES } from '../../dtypes.ts'
 import type { TileOp } from '../../ir/pipe.ts'
-import { inBlocks } from '../../ir/tensor.ts'
+import type { Matmul } from '../../classes/matmul.ts'
+import { inBlocks, type TensorOperand } from '../../ir/tensor.ts'
 import { guardOf } from '../../ir/walk.ts'
 import { valuesOf, type EpiloguePlan } from './epilogue.ts'
 
@@ -28,17 +29,24 @@ export function loadedAhead(epilogue: EpiloguePlan, rowBlocks: number, spare: nu
   })
 }
 
+/** Contiguous along m: neighbours of a row of the tile are far apart. */
+const isAcross = (operand: TensorOperand, { m }: Pick<Matmul, 'm'>): boolean =>
+  operand.order.at(-1) === m && !operand.computed && !operand.stored && !inBlocks(operand)
+
 /** Operands along n or m, under the MMAs; lines of memory of those along both that no copy brings. */
 export const loadsAhead = ({
   ahead,
   epilogue,
+  gemm,
 }: {
   readonly ahead: readonly string[]
   readonly epilogue: EpiloguePlan
+  readonly gemm: Pick<Matmul, 'm'>
 }): TileOp[] =>
   epilogue.aux.flatMap(({ operand, shape, rows, vector, fetch }): TileOp[] => {
     const { name } = operand
-    const isAhead = shape === 'full' ? fetch === null && (vector || rows) : ahead.includes(name)
+    const inLines = vector || rows || isAcross(operand, gemm)
+    const isAhead = shape === 'full' ? fetch === null && inLines : ahead.includes(name)
     return isAhead && shape !== 'uniform'
       ? [{ op: 'load_ahead', operand: name, shape, guard: guardOf(valuesOf(epilogue), name) }]
       : []

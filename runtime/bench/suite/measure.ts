@@ -12,7 +12,7 @@ import { boundOf, errorOf } from './check.ts'
 import { onDevice, onPaper, openProduct } from './open.ts'
 import type { Peer } from './peer.ts'
 import type { Problem } from './problem.ts'
-import { takeTurns, type Contestant } from './turns.ts'
+import { compareWith, type Contestant } from './turns.ts'
 
 /** Times in milliseconds. */
 export interface SuiteResult {
@@ -69,15 +69,15 @@ export async function measureProblem(problem: Problem, options: SuiteOptions): P
     const { ranking } = await tune(differing(opened.args, options.tried), opened.args, timer, { rounds: 1, signal })
     const { subject, place } = ranking[0]!
     const ours: Contestant = { name: 'ktl', round: (launches) => timer.round(subject, launches) }
-    const summaries = await takeTurns(rival ? [ours, rival] : [ours], timer.kind === 'modelled' ? 1 : rounds)
+    const { ours: own, theirs } = await compareWith(ours, rival, timer.kind === 'modelled' ? 1 : rounds)
     const error = peer === null || peer.ended ? null : await errorOf(problem, opened.out, subject, peer)
     return {
       problem,
       kernelName: subject.kernel.metadata.kernelName,
       place,
       work: workOf(subject.kernel.plan.program, subject.kernel.call(opened.args).extents),
-      ours: summaries.get('ktl')!,
-      theirs: (rival && summaries.get(rival.name)) ?? null,
+      ours: own,
+      theirs,
       error,
       right: peer === null ? null : error !== null && error <= boundOf(problem),
     }

@@ -24,3 +24,25 @@ export async function takeTurns(field: readonly Contestant[], count: number): Pr
   }
   return new Map([...rounds].map(([name, samples]) => [name, summarize(samples)]))
 }
+
+/** A ratio below it is measured three times before it counts: the middle one does. */
+const FLOOR = 0.9
+
+interface Compared {
+  readonly ours: Summary
+  /** null: there is no rival. */
+  readonly theirs: Summary | null
+}
+
+/** `count` rounds of each. */
+export async function compareWith(ours: Contestant, rival: Contestant | null, count: number): Promise<Compared> {
+  const once = async (): Promise<Compared> => {
+    const summaries = await takeTurns(rival ? [ours, rival] : [ours], count)
+    return { ours: summaries.get(ours.name)!, theirs: rival && summaries.get(rival.name)! }
+  }
+  const ratioOf = ({ ours, theirs }: Compared): number => (theirs ? theirs.median / ours.median : Infinity)
+  const first = await once()
+  if (ratioOf(first) >= FLOOR) return first
+  const all = [first, await once(), await once()]
+  return all.sort((a, b) => ratioOf(a) - ratioOf(b))[1]!
+}

@@ -105,7 +105,7 @@ __device__ __forceinline__ TileOrigin tile_origin(u32 cta, u32 units_m, u32 unit
   return {(unit_m * CLUSTER_M + place_m(place)) * CTA_M, (unit_n * CLUSTER_N + place_n(place)) * TILE_N, batch};
 }
 
-extern "C" __global__ void __launch_bounds__(128, 1)
+extern "C" __global__ void __launch_bounds__(128, 2)
 ktl__golden(
     const unsigned short* op_A,
     long long op_A_m,

@@ -16,14 +16,14 @@ struct alignas(64) TensorMap { u64 words[16]; };
 constexpr u32 CTA_M = 64, TILE_N = 64, TILE_K = 32;  // k is 80 bytes
 constexpr u32 CLUSTER_M = 1, CLUSTER_N = 1, CLUSTER = 1;  // CTAs of a cluster along m and n
 constexpr u32 ROWS_PER_WARP = 16;  // of the tile in the lanes of an epilogue warp
-constexpr u32 WARP_M = 32, WARP_N = 32;  // part of the tile that a warp computes
-constexpr u32 ROW_BLOCKS = 2, COLUMN_BLOCKS = 4;  // of 16 rows and of 8 columns: one MMA
-constexpr u32 CELLS = 16;  // accumulator registers of each thread for 16 rows: f32
+constexpr u32 WARP_M = 16, WARP_N = 64;  // part of the tile that a warp computes
+constexpr u32 ROW_BLOCKS = 1, COLUMN_BLOCKS = 8;  // of 16 rows and of 8 columns: one MMA
+constexpr u32 CELLS = 32;  // accumulator registers of each thread for 16 rows: f32
 
 // Shared memory, from the 1024-byte aligned base.
 constexpr u32 SMEM_A = 0, SMEM_A_SLOT = 5120;  // 4 slots: bf16 64 x 32 tile, K-major, rows shifted as in memory
 constexpr u32 SMEM_B = 20480, SMEM_B_SLOT = 5120;  // 4 slots: bf16 64 x 32 tile, K-major, rows shifted as in memory
-constexpr u32 SMEM_D = 0, SMEM_D_SLOT = 1024;  // 1 slots for each of 4 warps: output sub-tiles, over the stages
+constexpr u32 SMEM_D = 0, SMEM_D_SLOT = 2048;  // 1 slots for each of 4 warps: output sub-tiles, over the stages
 
 __device__ __forceinline__ u32 shared_address(const void* p) {
   return static_cast<u32>(__cvta_generic_to_shared(p));
@@ -91,7 +91,7 @@ __device__ __forceinline__ TileOrigin tile_origin(u32 cta, u32 units_m, u32 unit
   return {(unit_m * CLUSTER_M + place_m(place)) * CTA_M, (unit_n * CLUSTER_N + place_n(place)) * TILE_N, batch};
 }
 
-extern "C" __global__ void __launch_bounds__(128, 1)
+extern "C" __global__ void __launch_bounds__(128, 3)
 ktl__golden(
     const unsigned short* op_A,
     long long op_A_m,
@@ -116,7 +116,7 @@ ktl__golden(
   // Without any k, one tile from outside the tensors is loaded: zeros.
   const u32 k_first = K > 0 ? 0 : 1, k_last = K > 0 ? (K + TILE_K - 1) / TILE_K : 2;
 
-  const u32 warp_m = warp % 2, warp_n = warp / 2;
+  const u32 warp_m = warp % 4, warp_n = warp / 4;
 
   // ---- worker (warps 0 to 3): copies, MMAs, epilogue and stores
   {
@@ -300,32 +300,32 @@ ktl__golden(
         const u32 warp_row = at.m + warp_m * WARP_M + block * ROWS_PER_WARP;
         [[maybe_unused]] const u32 row = warp_row + lane / 4;  // and the one 8 below
         #pragma unroll
-        for (u32 column = 0; column < WARP_N; column += 32) {
+        for (u32 column = 0; column < WARP_N; column += 64) {
           [[maybe_unused]] const u32 subtile_col = at.n + warp_n * WARP_N + column;
           [[maybe_unused]] const u32 col = subtile_col + lane % 4 * 2;
-          float sum0[16];
+          float sum0[32];
           #pragma unroll
-          for (u32 j = 0; j < 16; ++j) sum0[j] = acc[block * CELLS + column / 2 + j];
-          float v_D[16];
+          for (u32 j = 0; j < 32; ++j) sum0[j] = acc[block * CELLS + column / 2 + j];
+          float v_D[32];
           #pragma unroll
-          for (u32 j = 0; j < 16; ++j) {
+          for (u32 j = 0; j < 32; ++j) {
             const float contract_0 = sum0[j];
             v_D[j] = contract_0;
           }
           {
             const u32 slot = smem + SMEM_D + (warp * 1 + staging) * SMEM_D_SLOT;
             #pragma unroll
-            for (u32 j = 0; j < 16; j += 2) {
-              store_shared_b32(slot + (lane / 4 + j / 2 % 2 * 8) * 64 + ((j / 4) ^ lane / 8) * 16 + lane % 4 * 4, ktl_f32x2_to_bf16x2(v_D[j], v_D[j + 1]));
+            for (u32 j = 0; j < 32; j += 2) {
+              store_shared_b32(slot + (lane / 4 + j / 2 % 2 * 8) * 128 + ((j / 4) ^ lane / 4) * 16 + lane % 4 * 4, ktl_f32x2_to_bf16x2(v_D[j], v_D[j + 1]));
             }
           }
           __syncwarp();
           #pragma unroll
-          for (u32 i = lane; i < 64; i += 32) {
-            const u32 r = i / 4, c = i % 4;
+          for (u32 i = lane; i < 128; i += 32) {
+            const u32 r = i / 8, c = i % 8;
             const u32 at_m = warp_row + r, at_n = subtile_col + c * 8;
             if (at_m < M && at_n < N) {
-              const uint4 chunk = load_shared_v4(smem + SMEM_D + (warp * 1 + staging) * SMEM_D_SLOT + r * 64 + (c ^ r / 2 % 4) * 16);
+              const uint4 chunk = load_shared_v4(smem + SMEM_D + (warp * 1 + staging) * SMEM_D_SLOT + r * 128 + (c ^ r % 8) * 16);
               u16* to = reinterpret_cast<u16*>(&op_D[at_m * op_D_m + at_n * op_D_n]);
               if (N - at_n >= 8) *reinterpret_cast<uint4*>(to) = chunk;
               else {
