@@ -28,11 +28,12 @@ import {
 import {
   drawProblems,
   operationsOf,
+  productOf,
   SUITE_TYPES,
   type Limits,
   type SuiteTypeName,
 } from '../../runtime/bench/suite/draw.ts'
-import { EPILOGUES, fusionOf, type EpilogueName } from '../../runtime/bench/suite/epilogues.ts'
+import { EPILOGUES, type EpilogueName } from '../../runtime/bench/suite/epilogues.ts'
 import type { Chip } from '../../runtime/discovery/ranking/machine.ts'
 import { deviceKey } from '../../runtime/discovery/ranking/tuning.ts'
 import { onDevice, onPaper } from '../../runtime/bench/suite/open.ts'
@@ -189,12 +190,10 @@ function namedProblem(text: string): Problem {
     (epilogue === undefined || Object.hasOwn(EPILOGUES, epilogue))
   if (!isNamed) fail('--shapes takes MxNxK, … of positive integers, or MxNxK:type:mk|km:nk|kn:epilogue, …')
   const [m, n, k] = extents as [number, number, number]
-  const { a, out } = SUITE_TYPES[type as SuiteTypeName]
-  const fusion = epilogue === undefined ? null : fusionOf(epilogue as EpilogueName, ['library'])
-  return {
-    name: text, group: 'named', shape: { m, n, k }, a, b: a, out, orderA: orderA as 'mk', orderB: orderB as 'nk', fusion, rivals: ['library'],
-    goal: null,
-  } // prettier-ignore
+  return productOf({
+    name: text, group: 'named', type: type as SuiteTypeName, shape: { m, n, k }, orderA: orderA as 'mk' | 'km', orderB: orderB as 'nk' | 'kn',
+    epilogue: (epilogue ?? null) as EpilogueName | null,
+  }) // prettier-ignore
 }
 
 function drawnProblems(drawn: string): readonly Problem[] {

@@ -36,10 +36,10 @@ interface Types {
   readonly out: DTypeName
 }
 
-export const BF16: Types = { name: 'bf16', a: 'bf16', out: 'bf16' }
+const BF16: Types = { name: 'bf16', a: 'bf16', out: 'bf16' }
 const F16: Types = { name: 'f16', a: 'f16', out: 'f16' }
 
-export function plain(
+function plain(
   group: string,
   { a, out }: Types,
   orderB: Problem['orderB'],

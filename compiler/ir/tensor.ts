@@ -68,6 +68,9 @@ export interface TensorOperand {
 /** Does an element stand for several positions? */
 export const inBlocks = ({ blocks }: TensorOperand): boolean => blocks?.some((block) => block > 1) ?? false
 
+/** Are its values elements of memory as they are, one for each position? */
+export const isDense = (operand: TensorOperand): boolean => !operand.computed && !operand.stored && !inBlocks(operand)
+
 /**
  * value = (data - zero) * scale * global, in f32. Each part is an operand of its own (`partOf`), named `A.scale`, `A.zero`,
  * `A.global`; a global scale without axes is a scalar. null: the form has no such part.

@@ -317,9 +317,11 @@ function promotionCycles({ parts, warpgroups }: Sm90Plan, mma: number, costs: Sm
 /** Bytes of a stage as L2 reads them. */
 function l2StageBytes({ operand, tileBytes }: OperandPlan, extents: Extents, costs: Sm90Constants): number {
   if (operand.divisibility === 'repacked') return tileBytes
-  const rowBytes = extents[operand.order.at(-1)!]! * DTYPES[operand.dtype].storageBytes
-  return tileBytes * (1 + (costs.unaligned - 1) * betweenLines(rowBytes))
+  return tileBytes * (1 + (costs.unaligned - 1) * betweenLines(rowBytesOf(operand, extents)))
 }
+
+const rowBytesOf = ({ order, dtype }: TensorOperand, extents: Extents): number =>
+  extents[order.at(-1)!]! * DTYPES[dtype].storageBytes
 
 const tilesAlong = (extents: Extents, axis: string, tile: number): number => Math.ceil((extents[axis] ?? 1) / tile)
 
@@ -333,11 +335,10 @@ function crowdOf(
   extents: Extents,
   { crowdWhole }: Sm90Constants,
 ): number {
-  const { storageBytes } = DTYPES[operand.dtype]
   const inner = operand.order.at(-1)!
   // What is repacked begins at multiples of 16 bytes.
-  const rowBytes = Math.ceil((extents[inner]! * storageBytes) / 16) * 16
-  const cut = rowBytes % (boxExtents[0] * storageBytes)
+  const rowBytes = Math.ceil(rowBytesOf(operand, extents) / 16) * 16
+  const cut = rowBytes % (boxExtents[0] * DTYPES[operand.dtype].storageBytes)
   if (cut === 0) return 0
   const rows = operand.axes.reduce((product, axis) => product * (axis === inner ? 1 : (extents[axis] ?? 1)), 1)
   const lines = Math.max(1, rows * Math.min(1, rowBytes / LINE))

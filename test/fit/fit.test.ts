@@ -94,10 +94,12 @@ test('the collector times what the fit finds again', async () => {
 }) // prettier-ignore
 
 test('the collector takes named problems', async () => {
-  const run = (shapes: string) => promisify(execFile)(process.execPath, [path.join(ROOT, 'dist/bench/collect.js'), '--device', 'virtual-sm90', '--kernels', '1', '--shapes', shapes, '--out', path.join(folder, 'named.jsonl')], { cwd: folder })
+  const run = (shapes: string) => promisify(execFile)(process.execPath, [path.join(ROOT, 'dist/bench/collect.js'), '--device', 'virtual-sm90', '--model', 'all', '--kernels', '1', '--shapes', shapes, '--out', path.join(folder, 'named.jsonl')], { cwd: folder })
   await run('40x24x16:f16:km:kn:bias_relu')
   const [problem] = readTimes(path.join(folder, 'named.jsonl')).problems
   expect(problem).toMatchObject({ shape: { m: 40, n: 24, k: 16 }, a: 'f16', out: 'f16', orderA: 'km', orderB: 'kn', fusion: { text: 'relu(acc+bias)' } })
+  await run('40x24x16:f32,48x24x16:fp8')
+  expect(readTimes(path.join(folder, 'named.jsonl')).problems.slice(1)).toMatchObject([{ a: 'f32', exact: true, fusion: null }, { a: 'e4m3', out: 'bf16', fastAccumulation: true }])
   for (const wrong of ['40x24', '40x24x16:f17', '40x24x16:f16:nk', '40x24x16:f16:mk:kn:none'])
     await expect(run(wrong)).rejects.toMatchObject({ code: 2, stderr: expect.stringContaining('--shapes takes') })
 }) // prettier-ignore

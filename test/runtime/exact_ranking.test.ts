@@ -1,4 +1,4 @@
-/** What the cost model says of f64 and f32: rates of data sheets, and which kernel is first. */
+/** What the cost model says: of f64 and f32 rates of data sheets, and which kernel is first; what short sums are planned with and ranked by. */
 import { expect, test } from 'vitest'
 import { planInstance } from '../../codegen/index.ts'
 import type { TargetArch } from '../../compiler/archs.ts'

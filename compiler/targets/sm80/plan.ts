@@ -198,11 +198,11 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
     (stages) => sm80Memory(shape, stages, 'sizes').bytes,
   )
   if (isRejection(sized)) return sized
-  // A form that the device lacks converts its fragments, and one in parts splits them, in whatever registers there are.
   const others =
     [inputs.a, ...inputs.b].filter(({ shifted }) => shifted).length +
     epilogue.aux.filter(({ shape }) => shape === 'full').length
   const reserved = isShort ? SHORT.reserved + SHORT.each * Math.max(0, others - 1) : RESERVED_REGISTERS
+  // A form that the device lacks converts its fragments, and one in parts splits them, in whatever registers there are.
   const registers = form.minCc > 80 || form.split ? MOST_REGISTERS : Math.min(MOST_REGISTERS, held(warps) + reserved)
   const perSm = Math.max(
     1,

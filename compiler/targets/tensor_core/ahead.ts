@@ -2,7 +2,7 @@
 import { DTYPES } from '../../dtypes.ts'
 import type { TileOp } from '../../ir/pipe.ts'
 import type { Matmul } from '../../classes/matmul.ts'
-import { inBlocks, type TensorOperand } from '../../ir/tensor.ts'
+import { inBlocks, isDense } from '../../ir/tensor.ts'
 import { guardOf } from '../../ir/walk.ts'
 import { valuesOf, type EpiloguePlan } from './epilogue.ts'
 
@@ -29,10 +29,6 @@ export function loadedAhead(epilogue: EpiloguePlan, rowBlocks: number, spare: nu
   })
 }
 
-/** Contiguous along m: neighbours of a row of the tile are far apart. */
-const isAcross = (operand: TensorOperand, { m }: Pick<Matmul, 'm'>): boolean =>
-  operand.order.at(-1) === m && !operand.computed && !operand.stored && !inBlocks(operand)
-
 /** Operands along n or m, under the MMAs; lines of memory of those along both that no copy brings. */
 export const loadsAhead = ({
   ahead,
@@ -45,7 +41,8 @@ export const loadsAhead = ({
 }): TileOp[] =>
   epilogue.aux.flatMap(({ operand, shape, rows, vector, fetch }): TileOp[] => {
     const { name } = operand
-    const inLines = vector || rows || isAcross(operand, gemm)
+    // Along m each column has lines of its own.
+    const inLines = vector || rows || (isDense(operand) && operand.order.at(-1) === gemm.m)
     const isAhead = shape === 'full' ? fetch === null && inLines : ahead.includes(name)
     return isAhead && shape !== 'uniform'
       ? [{ op: 'load_ahead', operand: name, shape, guard: guardOf(valuesOf(epilogue), name) }]

@@ -8,6 +8,7 @@ import type { Rejection } from '../../instance.ts'
 import { isRejection, rejection } from '../../rejection.ts'
 import {
   inBlocks,
+  isDense,
   type ComputeType,
   type Node,
   type ScalarOperand,
@@ -414,9 +415,7 @@ function isCopiedByRows(
     !vector &&
     fetch === null &&
     operand.order.at(-1) === gemm.n &&
-    !operand.computed &&
-    !operand.stored &&
-    !inBlocks(operand) &&
+    isDense(operand) &&
     fits(operand, columns)
   )
 }

@@ -74,6 +74,23 @@ export function bytesOf({ shape: { m, n, k, l = 1 }, a, b, out, fusion }: Proble
   return l * (m * k * size(a) + k * n * size(b) + m * n * size(out)) + extra.reduce((sum, count) => sum + count * size(out), 0)
 } // prettier-ignore
 
+/** A product as the suite has them, by its types' name and that of its epilogue; null: it has none. */
+export function productOf({
+  type,
+  epilogue,
+  ...rest
+}: Pick<Problem, 'name' | 'group' | 'shape' | 'orderA' | 'orderB'> & {
+  readonly type: SuiteTypeName
+  readonly epilogue: EpilogueName | null
+}): Problem {
+  const { a, out, exact }: SuiteType = SUITE_TYPES[type]
+  const fusion = epilogue && fusionOf(epilogue, ['library'])
+  return {
+    ...rest, a, b: a, out, ...(exact && { exact }), ...(a === 'e4m3' && { fastAccumulation: true }), fusion,
+    rivals: [fusion ? 'library' : 'plain'], goal: null,
+  } // prettier-ignore
+}
+
 /** null: no shape that is drawn stays within the limits. */
 export function drawProblems(options: DrawOptions): readonly Problem[] | null {
   const { count, seed, types = ['bf16', 'f16'], limits = LIMITS, plain = false } = options
@@ -88,15 +105,13 @@ export function drawProblems(options: DrawOptions): readonly Problem[] | null {
     const aligned = pick([true, false]) || type.narrow === true
     const wanted = pick([null, pick(DRAWN_EPILOGUES)])
     const epilogue = plain || type.narrow ? null : wanted
-    const fusion = epilogue && fusionOf(epilogue, ['library'])
     const layout = type.narrow ? { orderB: 'nk' as const } : { orderA, orderB }
     const step = aligned ? (ALIGNED_BYTES * 8) / DTYPES[type.a].bits : 1
     const extent = (): number => Math.ceil(limits.extent ** next() / step) * step
     const group = `random ${name}`
-    const of = (shape: Shape): Problem => ({
+    const of = (shape: Shape): Problem => productOf({
       name: `${group} ${i}: ${describeShape(shape)} ${type.narrow ? 'mk' : orderA}.${layout.orderB}${aligned ? '' : ' unaligned'}${epilogue ? ` ${epilogue}` : ''}`,
-      group, shape, a: type.a, b: type.a, out: type.out, ...layout, ...(type.exact && { exact: true }),
-      ...(type.a === 'e4m3' && { fastAccumulation: true }), fusion, rivals: [fusion ? 'library' : 'plain'], goal: null,
+      group, type: name, shape, ...layout, epilogue,
     }) // prettier-ignore
     const within = (problem: Problem): boolean =>
       Math.max(problem.shape.m, problem.shape.n, problem.shape.k) <= limits.extent &&
