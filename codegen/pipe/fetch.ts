@@ -2,13 +2,17 @@
 import { DTYPES } from '../../compiler/dtypes.ts'
 import type { TensorOperand } from '../../compiler/ir/tensor.ts'
 import type { AuxLoad, EpilogueOp, Fetched } from '../../compiler/ir/pipe_epilogue.ts'
+import { name as ixName } from '../../compiler/space/ix.ts'
 import { swizzled } from '../../compiler/space/layout.ts'
 import { barrierAddress, call, call0, constant, note, ringOf, slotAddress, type EmitContext } from './context.ts'
-import { expressionText, fromWord, load } from './epilogue_values.ts'
-import { MATRIX_ROW, PAIR_ROW } from './register_tile.ts'
+import { expressionText, fromWord, load, operandOf } from './epilogue_values.ts'
+import { MATRIX_ROW, PAIR_ROW, transposedMatrices } from './register_tile.ts'
 import { emitLoadShifted } from './shifted_loads.ts'
 
 type FetchOp = Extract<EpilogueOp, { op: 'fetch_first' | 'fetch_next' }>
+
+/** Is it contiguous along m? */
+const isAcross = (operand: TensorOperand, c: EmitContext): boolean => operand.order.at(-1) === c.names.m
 
 /** Asks for sub-tile `index` into slot `slot` (CUDA texts). */
 function request({ operand, fetch }: FetchOp, index: string, slot: string, c: EmitContext): void {
@@ -23,11 +27,11 @@ function request({ operand, fetch }: FetchOp, index: string, slot: string, c: Em
   const place = `(warp * ${slots} + ${slot})`
   c.out.line(`const u32 barrier = smem + ${constant(fetch.barrier)} + 8 * ${place};`, where)
   c.out.line(call(c, 'mbarrier_arrive_expect_tx', 'barrier', fetch.bytes), where)
-  const coordinates = [
+  const [n, m] = [
     `at.n${part} + ${index} % ${perBlock} * ${c.program.subtileColumns}`,
     `at.m + ${block} * 64 + warp % 4 * ROWS_PER_WARP`,
-    ...(batch ? [batch] : []),
   ]
+  const coordinates = [...(isAcross(operandOf(c, operand), c) ? [m, n] : [n, m]), ...(batch ? [batch] : [])]
   const target = `smem + ${constant(fetch.buffer)} + ${place} * ${constant(fetch.buffer)}_SLOT`
   c.out.line(call(c, batch ? 'tma_load_3d' : 'tma_load_2d', target, `&${fetch.map}`, 'barrier', ...coordinates), where)
 }
@@ -114,17 +118,31 @@ function readFragment(
       `${name}[${j}] = ${load(c, operand, bytes === 4 ? fromWord(cudaStorage, bits) : `static_cast<${cudaStorage}>(${bits})`)};`,
       where,
     )
+  const across = isAcross(operand, c)
   c.out.line(`const u32 slot = ${slotAddress(c, buffer)};`, where)
   c.out.line('#pragma unroll')
   if (bytes === 2 && columns >= 16) {
     c.out.block(`for (u32 i = 0; i < ${columns / 16}; ++i)`, () => {
+      const wrapper = across ? 'ldmatrix_x4_trans_words' : 'ldmatrix_x4_words'
+      c.wrappers.add(wrapper)
       const chunk = swizzled(swizzle, '(2 * i + lane / 16)', MATRIX_ROW)
-      c.wrappers.add('ldmatrix_x4_words')
-      c.out.line(`const uint4 four = ldmatrix_x4(slot + (lane % 16) * ${pitch} + ${chunk} * 16);`, where)
+      const address = across
+        ? `i * ${16 * 16 * bytes} + ${transposedMatrices(swizzle)}`
+        : `(lane % 16) * ${pitch} + ${chunk} * 16`
+      c.out.line(`const uint4 four = ${wrapper.replace('_words', '')}(slot + ${address});`, where)
       for (const [m, part] of ['x', 'y', 'z', 'w'].entries()) {
         value(`8 * i + ${2 * m}`, `four.${part} & 0xffff`)
         value(`8 * i + ${2 * m + 1}`, `four.${part} >> 16`)
       }
+    })
+    return
+  }
+  if (across) {
+    // Rows of 64 bytes of one column each.
+    c.out.block(`for (u32 j = 0; j < ${c.tile.count}; ++j)`, () => {
+      c.out.line('const u32 m = lane / 4 + j / 2 % 2 * 8, n = j / 4 * 8 + lane % 4 * 2 + j % 2;')
+      const at = swizzled(swizzle, 'm / 4', ixName('n'))
+      value('j', call0(c, 'load_shared', `slot + n * 64 + ${at} * 16 + m % 4 * 4`))
     })
     return
   }

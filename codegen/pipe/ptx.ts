@@ -127,6 +127,24 @@ export const loadMatrices = (transposed: boolean): string =>
       '    : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(address) : "memory");',
   )
 
+/** The same, to words. */
+const loadWords = (transposed: boolean): string =>
+  '// Four 8 x 8 matrices of 16-bit elements (PTX ISA 9.7.14.5.15): lane l has the address of row l % 8 of matrix l / 8.\n' +
+  inline(
+    `uint4 ldmatrix_x4${transposed ? '_trans' : ''}(u32 address)`,
+    `  uint4 v;\n  asm volatile("ldmatrix.sync.aligned.m8n8.x4${transposed ? '.trans' : ''}.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(v.x),` +
+      ' "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(address) : "memory");\n' +
+      '  return v;',
+  )
+
+const storeMatrices = (transposed: boolean): string =>
+  '// Four 8 x 8 matrices of 16-bit elements (PTX ISA 9.7.14.5.16): lane l has the address of row l % 8 of matrix l / 8.\n' +
+  asm(
+    `void stmatrix_x4${transposed ? '_trans' : ''}(u32 address, u32 a, u32 b, u32 c, u32 d)`,
+    `stmatrix.sync.aligned.m8n8.x4${transposed ? '.trans' : ''}.shared.b16 [%0], {%1, %2, %3, %4};`,
+    '"r"(address), "r"(a), "r"(b), "r"(c), "r"(d)',
+  )
+
 /** Copies so many bytes, or zeros where it is not `inside`. */
 const copyIf = (bytes: 4 | 8): string =>
   asm(
@@ -209,14 +227,8 @@ export const COPY_WRAPPERS: Readonly<Record<string, string>> = {
   ldmatrix_x4:
     '// Four 8 x 8 matrices of 16-bit elements, or of pairs of bytes or half words (PTX ISA 9.7.14.5.15): lane l has the\n' +
     `// address of row l % 8 of matrix l / 8.\n${loadMatrices(false)}`,
-  ldmatrix_x4_words:
-    '// Four 8 x 8 matrices of 16-bit elements (PTX ISA 9.7.14.5.15): lane l has the address of row l % 8 of matrix l / 8.\n' +
-    inline(
-      'uint4 ldmatrix_x4(u32 address)',
-      '  uint4 v;\n  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(v.x),' +
-        ' "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(address) : "memory");\n' +
-        '  return v;',
-    ),
+  ldmatrix_x4_words: loadWords(false),
+  ldmatrix_x4_trans_words: loadWords(true),
   store_shared_v4: asm(
     'void store_shared_v4(u32 address, u32 x, u32 y, u32 z, u32 w)',
     'st.shared.v4.b32 [%0], {%1, %2, %3, %4};',
@@ -316,13 +328,8 @@ export const STORE_WRAPPERS: Readonly<Record<string, string>> = {
     'st.shared.v2.b32 [%0], {%1, %2};',
     '"r"(address), "r"(x), "r"(y)',
   ),
-  stmatrix_x4:
-    '// Four 8 x 8 matrices of 16-bit elements (PTX ISA 9.7.14.5.16): lane l has the address of row l % 8 of matrix l / 8.\n' +
-    asm(
-      'void stmatrix_x4(u32 address, u32 a, u32 b, u32 c, u32 d)',
-      'stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};',
-      '"r"(address), "r"(a), "r"(b), "r"(c), "r"(d)',
-    ),
+  stmatrix_x4: storeMatrices(false),
+  stmatrix_x4_trans: storeMatrices(true),
 }
 
 /** Groups of asynchronous copies of a thread. */

@@ -3,6 +3,7 @@
  * which the unrolled loops make constants.
  */
 import { div, mod, name as ixName } from '../../compiler/space/ix.ts'
+import { swizzled, type Swizzle } from '../../compiler/space/layout.ts'
 import type { AccumulatorLayout } from '../../compiler/targets/tensor_core/epilogue.ts'
 
 /** The row of a sub-tile that a lane is in, as layouts count rows: of `row`s, of fragments (the other is 8 below), of ldmatrix and stmatrix. */
@@ -10,6 +11,13 @@ const LANE = ixName('lane', 32)
 export const LANE_ROW = LANE
 export const PAIR_ROW = div(LANE, 4)
 export const MATRIX_ROW = mod(LANE, 16)
+
+/**
+ * Where a lane's row is of four transposed matrices, 16 columns of 16 elements of 16 bits along m: those of rows 0 to 7 and 8 to 15 of the first 8 columns,
+ * then of the others.
+ */
+export const transposedMatrices = (swizzle: Swizzle): string =>
+  `(lane / 16 * 8 + lane % 8) * 32 + ${swizzled(swizzle, '(lane / 8 % 2)', mod(LANE, 8))} * 16`
 
 export interface RegisterTile {
   /** Values of a lane. */

@@ -4,7 +4,7 @@ import { name } from '../../compiler/space/ix.ts'
 import { swizzled } from '../../compiler/space/layout.ts'
 import { bufferOf, call0, note, rawType, slotAddress, type EmitContext } from './context.ts'
 import { element, operandOf, pairBits, stored, storedBits, word } from './epilogue_values.ts'
-import { LANE_ROW, MATRIX_ROW, PAIR_ROW } from './register_tile.ts'
+import { LANE_ROW, MATRIX_ROW, PAIR_ROW, transposedMatrices } from './register_tile.ts'
 import { storeWords, type RowStore } from './row_words.ts'
 import { stageAnywhere, storeAnywhere } from './shifted_rows.ts'
 
@@ -72,6 +72,7 @@ function stageFragment(op: StageWrite, c: EmitContext): void {
     .line('{')
     .indented(() => {
       c.out.line(`const u32 slot = ${stagingAddress(op, c)};`, where)
+      if (op.matrices) return stageMatrices(op, c, where)
       if (op.contiguous === 'm') {
         const store = `store_shared_b${8 * op.bytes}`
         c.wrappers.add(store)
@@ -86,18 +87,6 @@ function stageFragment(op: StageWrite, c: EmitContext): void {
       }
       const pitch = columns * op.bytes
       const chunk = (text: string): string => swizzled(op.swizzle, text, PAIR_ROW)
-      if (op.matrices) {
-        // Four 8 x 8 matrices: both halves of the rows, of two times 8 columns. Lane l gives the address of row l % 8 of matrix l / 8.
-        c.wrappers.add('stmatrix_x4')
-        c.out.line(`const u32 matrix_row = slot + (lane % 16) * ${pitch};`, where)
-        c.out.line('#pragma unroll')
-        c.out.block(`for (u32 i = 0; i < ${columns / 16}; ++i)`, () => {
-          const words = [0, 2, 4, 6].map((offset) => word(c, op, '8 * i', offset))
-          const at = swizzled(op.swizzle, '(2 * i + lane / 16)', MATRIX_ROW)
-          c.out.line(`stmatrix_x4(matrix_row + ${at} * 16, ${words.join(', ')});`, where)
-        })
-        return
-      }
       c.out.line('#pragma unroll')
       c.out.block(`for (u32 j = 0; j < ${c.tile.count}; j += 2)`, () => {
         // 8 columns are half of a chunk, one, or two of them.
@@ -124,6 +113,23 @@ function stageFragment(op: StageWrite, c: EmitContext): void {
       })
     })
     .line('}')
+}
+
+/** Four 8 x 8 matrices at a time: both halves of the rows, of two times 8 columns. Lane l gives the address of row l % 8 of matrix l / 8. */
+function stageMatrices(op: StageWrite, c: EmitContext, where: object): void {
+  const across = op.contiguous === 'm'
+  const { subtileColumns: columns } = c.program
+  const pitch = columns * op.bytes
+  const store = across ? 'stmatrix_x4_trans' : 'stmatrix_x4'
+  c.wrappers.add(store)
+  const row = across ? transposedMatrices(op.swizzle) : `(lane % 16) * ${pitch}`
+  c.out.line(`const u32 matrix_row = slot + ${row};`, where)
+  c.out.line('#pragma unroll')
+  c.out.block(`for (u32 i = 0; i < ${columns / 16}; ++i)`, () => {
+    const words = [0, 2, 4, 6].map((offset) => word(c, op, '8 * i', offset))
+    const at = across ? `i * ${16 * 16 * op.bytes}` : `${swizzled(op.swizzle, '(2 * i + lane / 16)', MATRIX_ROW)} * 16`
+    c.out.line(`${store}(matrix_row + ${at}, ${words.join(', ')});`, where)
+  })
 }
 
 export function emitRowStore(op: RowStore, c: EmitContext): void {

@@ -81,18 +81,33 @@ export function checkEpilogue(tiles: Tiles): void {
     const { axes } = tiles.operand(name)
     return [first, second, ...(domain.batch !== null && axes.includes(domain.batch) ? [domain.batch] : [])]
   }
+  const byMatrices = (name: string): boolean =>
+    tiles.ops.some((op) => op.op === 'stage_write' && op.operand === name && op.matrices)
+  const rowSwizzle = (name: string, elements: number): Swizzle => SWIZZLE_OF_ROW[elements * tiles.bytes(name)] ?? 'none'
+  // Columns that lanes write element by element are dense.
   const swizzleOf = (name: string, contiguous: 'n' | 'm'): Swizzle =>
-    contiguous === 'm' ? 'none' : (SWIZZLE_OF_ROW[subtileColumns * tiles.bytes(name)] ?? 'none')
+    contiguous === 'n'
+      ? rowSwizzle(name, subtileColumns)
+      : byMatrices(name)
+        ? rowSwizzle(name, layout.rowsPerWarp)
+        : 'none'
+  const fetchedSwizzle = (name: string): Swizzle =>
+    rowSwizzle(name, isAcross(name) ? layout.rowsPerWarp : subtileColumns)
+  const isAcross = (name: string): boolean => tiles.operand(name).order.at(-1) === domain.rows.axis
   for (const op of tiles.ops) {
     if (op.op === 'fetch_first' || op.op === 'fetch_next') {
-      const box = [subtileColumns, layout.rowsPerWarp]
+      const ways = [
+        { axis: domain.columns.axis, box: subtileColumns },
+        { axis: domain.rows.axis, box: layout.rowsPerWarp },
+      ] as const
+      const [inner, outer] = isAcross(op.operand) ? [ways[1], ways[0]] : ways
       tiles.expectMap(
         `${op.op} ${op.operand}`,
         op.fetch.map,
         op.operand,
-        axesOf(op.operand, domain.columns.axis, domain.rows.axis),
-        box,
-        swizzleOf(op.operand, 'n'),
+        axesOf(op.operand, inner.axis, outer.axis),
+        [inner.box, outer.box],
+        fetchedSwizzle(op.operand),
       )
       tiles.expect(
         `${op.op} ${op.operand}: bytes`,
@@ -119,7 +134,7 @@ export function checkEpilogue(tiles: Tiles): void {
           [op.shape, order.at(-1), divisibility, tiles.bytes(op.operand) <= 4],
           ['full', domain.columns.axis, 'vector', true],
         )
-      if (op.fetched) tiles.expect(`${what}: swizzle`, op.fetched.swizzle, swizzleOf(op.operand, 'n'))
+      if (op.fetched) tiles.expect(`${what}: swizzle`, op.fetched.swizzle, fetchedSwizzle(op.operand))
       if (op.rows) {
         tiles.expect(`${what}: rows`, [op.shape, order.at(-1), op.vector], ['full', domain.columns.axis, false])
         const rowBytes = shiftedRowBytes(subtileColumns, tiles.bytes(op.operand))
@@ -141,11 +156,7 @@ export function checkEpilogue(tiles: Tiles): void {
       if (rows * rowBytes > Math.min(buffer.slotBytes, op.carry ?? Infinity))
         tiles.problems.push(`${what}: a sub-tile does not fit a slot of ${op.buffer}`)
       if (op.op === 'stage_write' && op.matrices)
-        tiles.expect(
-          `${what}: by stmatrix`,
-          [layout.held, op.contiguous, op.bytes, subtileColumns >= 16],
-          ['fragment', 'n', 2, true],
-        )
+        tiles.expect(`${what}: by stmatrix`, [layout.held, op.bytes, subtileColumns >= 16], ['fragment', 2, true])
       if (!buffer.per) tiles.problems.push(`${what}: ${op.buffer} is no one's own`)
     }
     if (op.op === 'quantise') checkQuantised(tiles, op)

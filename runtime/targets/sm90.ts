@@ -364,7 +364,7 @@ function epilogueCycles(
 ): number {
   const { outputs, aux, layout } = epilogue
   const loadOf = ({ operand, shape, vector, fetch, rows }: AuxPlan): number => {
-    if (shape === 'full' && operand.order.at(-1) === gemm.m) return costs.across * inside
+    if (shape === 'full' && !fetch && operand.order.at(-1) === gemm.m) return costs.across * inside
     if (shape === 'full') return fetch ? costs.fetch : rows ? costs.fetchRows : vector ? costs.vector : costs.element
     return shape === 'row'
       ? ahead.includes(operand.name)

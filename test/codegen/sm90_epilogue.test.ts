@@ -19,6 +19,11 @@ const SOURCES = {
   D = relu(F)
 }`,
   fused: `kernel fused(A: bf16[m, k], B: bf16[n, k], C: bf16[m, n], alpha: f32) -> D: bf16[m, n] { D = relu(sum[k](A * B) * alpha + C) }`,
+  /** One operand that matrices are read of, one that lanes read element by element. */
+  across: `kernel across(A: bf16[l?, m, k], B: bf16[l?, n, k], C: bf16[l?, m, n], E: f32[m, n], beta: f32) -> (D: bf16[l?, m, n], F: f32[l?, m, n]) {
+  F = sum[k](A * B) + C * beta + E
+  D = relu(F)
+}`,
   inputs: `kernel inputs(A: f16[m, k], B: f16[n, k], C: f32[m, n], E: i8[m, n]) -> D: f32[m, n] { D = sum[k](A * B) + C + E }`,
   floats: FLOATS,
   integers: INTEGERS,
@@ -38,6 +43,9 @@ const SCHEDULES = {
   'ping-pong of 128 rows': 'consumers pingpong\n tile 128x32\n cluster 2x1',
   '2 parts of k': 'consumers cooperative\n tile 128x64\n parts 2\n reassociate',
   'k split in 2': 'consumers cooperative\n tile 128x64\n splits 2\n reassociate',
+  transposed: 'consumers cooperative\n tile 128x32\n operands ba',
+  'transposed, 256 rows, 2 parts of k': 'consumers cooperative\n tile 256x48\n operands ba\n parts 2\n reassociate',
+  'transposed, k split in 2': 'consumers cooperative\n tile 128x64\n operands ba\n splits 2\n reassociate',
 } as const
 
 type Schedule = keyof typeof SCHEDULES
@@ -45,8 +53,9 @@ type Schedule = keyof typeof SCHEDULES
 /** Each kernel under one of them at least, and each of them for two kernels at least; all in the full test. */
 const MET: Readonly<Record<Source, readonly Schedule[]>> = {
   chain: ['ping-pong'],
-  residual: ['cooperative', '2 parts of k'],
-  fused: ['256 rows'],
+  residual: ['cooperative', '2 parts of k', 'transposed'],
+  fused: ['256 rows', 'transposed, k split in 2'],
+  across: ['transposed', 'transposed, 256 rows, 2 parts of k', 'transposed, k split in 2'],
   inputs: ['2 parts of k'],
   floats: ['k split in 2'],
   integers: ['ping-pong of 128 rows'],
@@ -60,6 +69,7 @@ describe('on the virtual device', () => {
     chain: Object.fromEntries(Array.from({ length: 9 }, (_, i) => [`s${i}`, 1 + (i % 2)])),
     residual: { alpha: 2, beta: -1 },
     fused: { alpha: 2 },
+    across: { beta: -2 },
   }
   const cases = (Object.keys(SOURCES) as Source[]).flatMap((kernel) =>
     (Object.keys(SCHEDULES) as Schedule[]).flatMap((name) => {
@@ -131,6 +141,18 @@ describe('planning', () => {
     expect(planSm90({ program, target: 'sm_90a', design }, graphOf(program))).toMatchObject({ code: 'KTL2904' })
   })
 
+  test('stages come before wide sub-tiles where an operand is fetched', () => {
+    const { stages, fetchSlots, epilogue } = planned('fused', [128, 256], 'cooperative')
+    expect({ stages, fetchSlots, columns: epilogue.subtileColumns }).toEqual({ stages: 4, fetchSlots: 2, columns: 32 })
+    expect(planned('fused', [128, 192], 'cooperative')).toMatchObject({ stages: 4, inPlace: true, epilogue: { subtileColumns: 64 } }) // prettier-ignore
+  })
+
+  test('transposed kernels fetch columns, and leave outputs in their place', () => {
+    const { inPlace, epilogue } = planned('fused', [128, 192], 'cooperative', 'ba')
+    const [C] = epilogue.aux.filter(({ fetch }) => fetch !== null)
+    expect({ inPlace, ...C!.fetch }).toEqual({ inPlace: true, contiguous: 'm', swizzle: '32B', bytes: 16 * 64 * 2 })
+  })
+
   test('two operands are fetched, more are loaded', () => {
     const { aux } = planned('chain', [128, 64], 'cooperative').epilogue
     expect(aux.filter(({ fetch }) => fetch !== null).map(({ operand }) => operand.name)).toEqual(['a0', 'a1'])
@@ -141,19 +163,22 @@ function planned(
   kernel: Source | 'elements',
   [m, n]: readonly [number, number],
   consumers: Sm90Design['consumers'],
+  operands: Sm90Design['operands'] = 'ab',
 ): Sm90Plan {
   const program =
     kernel === 'elements' ? bound(ELEMENTS, { divisibility: { A: 'element', D: 'element' } }) : bound(SOURCES[kernel])
   const { dtype } = program.operands[0]!
-  const design: Sm90Design = { kind: 'sm90', consumers, tile: [m, n, 128 / DTYPES[dtype].storageBytes], cluster: [1, 1, 1], parts: 1, operands: 'ab', stages: 'auto' } // prettier-ignore
+  const design: Sm90Design = { kind: 'sm90', consumers, tile: [m, n, 128 / DTYPES[dtype].storageBytes], cluster: [1, 1, 1], parts: 1, operands, stages: 'auto' } // prettier-ignore
   const plan = planSm90({ program, target: 'sm_90a', design }, graphOf(program))
   if (!('kind' in plan)) throw new Error(`${plan.code} ${plan.reason}`)
   return plan
 }
 
 describe('ptxas', () => {
-  const cases = [
+  const cases: Parameters<typeof planned>[] = [
     ['residual', [128, 256], 'cooperative'],
+    ['across', [256, 144], 'cooperative', 'ba'],
+    ['fused', [128, 256], 'cooperative', 'ba'],
     ['residual', [256, 128], 'cooperative'],
     ['residual', [128, 128], 'pingpong'],
     ['residual', [64, 256], 'pingpong'],
@@ -164,9 +189,9 @@ describe('ptxas', () => {
     ['half', [128, 256], 'cooperative'],
     ['reduced', [128, 256], 'cooperative'],
     ['elements', [64, 256], 'cooperative'],
-  ] as const
-  test.each(part(cases, ['integers', 'gated', 'half']))('%s, %s %s: no spills, MMAs are not serialised', (kernel, tile, consumers) => {
-    const { status, output } = assemble(generated(planned(kernel, tile, consumers), 'ktl.test').cuda, 'sm_90a')
+  ]
+  test.each(part(cases, ['integers', 'gated', 'half']))('%s, %s %s: no spills, MMAs are not serialised', (kernel, tile, consumers, operands) => {
+    const { status, output } = assemble(generated(planned(kernel, tile, consumers, operands), 'ktl.test').cuda, 'sm_90a')
     expect(output).not.toMatch(/error|[Ww]arning|C75\d\d/)
     expect(output).not.toMatch(/[1-9]\d* bytes spill/)
     expect(status).toBe(0)

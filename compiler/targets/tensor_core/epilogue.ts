@@ -67,6 +67,8 @@ export interface EpilogueBudget extends AccumulatorLayout {
   readonly spareRegisters?: number
   /** Of rows: registers for a sub-tile of blocks that are measured, which may be as narrow as it takes. Default: those of any other. */
   readonly measuring?: number
+  /** Columns of a sub-tile, at most. */
+  readonly widest?: number
   /** Of fragments: columns of a sub-tile from which on its values take the place of their accumulators. Default: the widest blocks. */
   readonly inPlace?: number
   /** Registers of an operand along n, as a share of those of a value: fragments have two rows of each column. Default: 1. */
@@ -99,6 +101,7 @@ export interface AuxPlan {
 
 export interface FetchLayout {
   readonly bytes: number
+  readonly contiguous: 'n' | 'm'
   readonly swizzle: Swizzle
 }
 
@@ -208,11 +211,11 @@ function makePlan(program: TensorProgram, gemm: Matmul, layout: EpilogueBudget):
     return rejection('KTL2904', { form: `an epilogue of ${held.length + rows.length} tiles at once` })
 
   const fetched = aux
-    .filter(({ operand, shape, vector }) => shape === 'full' && vector && fits(operand, subtileColumns))
+    .filter((plan) => isFetchable(plan, gemm, layout, subtileColumns))
     // What TMA brings is read once.
     .slice(0, measured === null ? (layout.fetches ?? 0) : 0)
   const loaded = aux.map((plan) =>
-    fetched.includes(plan) ? { ...plan, fetch: fetchLayout(plan.operand, layout, subtileColumns) } : plan,
+    fetched.includes(plan) ? { ...plan, fetch: fetchLayout(plan, layout, subtileColumns) } : plan,
   )
 
   const outputs: OutputPlan[] = []
@@ -308,7 +311,7 @@ function widthOfWhole(
     widths.find(
       (width) =>
         layout.columns % width === 0 &&
-        width <= widest &&
+        width <= Math.min(widest, layout.widest ?? Infinity) &&
         blocks.every((block) => width % block === 0) &&
         // Values of wide sub-tiles take the place of their accumulators.
         (perColumn - (width >= inPlace ? 1 : 0)) * width * share <= registers,
@@ -382,18 +385,48 @@ function planOutput(
   const isAligned = operand.divisibility === 'vector'
   const unaligned = contiguous === 'n' ? layout.unaligned : undefined
   const store = !isStageable ? 'direct' : isAligned ? (layout.stores ?? 'tma') : (unaligned ?? 'direct')
+  const isSwizzled =
+    contiguous === 'n'
+      ? store !== 'direct'
+      : byMatrices({ store, contiguous, elementBytes: storageBytes }, layout.held, columns)
   return {
     operand,
     value,
     store,
     contiguous,
     elementBytes: storageBytes,
-    swizzle: contiguous === 'n' && store !== 'direct' ? SWIZZLE_OF_ROW[rowBytes]! : 'none',
+    swizzle: isSwizzled ? SWIZZLE_OF_ROW[rowBytes]! : 'none',
     block: null,
     shared: false,
     places,
     carry: null,
   }
+}
+
+/** Fragments of 16-bit elements: stmatrix writes 16 columns of them at a time, as rows of either order (sm_90 and later). */
+export const byMatrices = (
+  { store, contiguous, elementBytes }: Pick<OutputPlan, 'store' | 'contiguous' | 'elementBytes'>,
+  held: AccumulatorLayout['held'],
+  columns: number,
+): boolean => held === 'fragment' && (contiguous === 'n' || store === 'tma') && elementBytes === 2 && columns >= 16
+
+/** What TMA can bring; along m for fragments alone, in rows of whole sectors. */
+function isFetchable(
+  { operand, shape, vector }: AuxPlan,
+  gemm: Matmul,
+  { held }: EpilogueBudget,
+  columns: number,
+): boolean {
+  if (shape !== 'full') return false
+  if (vector) return fits(operand, columns)
+  const { storageBytes } = DTYPES[operand.dtype]
+  return (
+    held === 'fragment' &&
+    operand.order.at(-1) === gemm.m &&
+    operand.divisibility === 'vector' &&
+    isDense(operand) &&
+    (storageBytes === 4 || (storageBytes === 2 && columns >= 16))
+  )
 }
 
 /** Rows of a sub-tile are swizzle spans. */
@@ -420,9 +453,11 @@ function isCopiedByRows(
   )
 }
 
-function fetchLayout({ dtype }: TensorOperand, { rowsPerWarp }: AccumulatorLayout, columns: number): FetchLayout {
-  const rowBytes = columns * DTYPES[dtype].storageBytes
-  return { bytes: rowsPerWarp * rowBytes, swizzle: SWIZZLE_OF_ROW[rowBytes]! }
+function fetchLayout({ operand, vector }: AuxPlan, { rowsPerWarp }: AccumulatorLayout, columns: number): FetchLayout {
+  const { storageBytes } = DTYPES[operand.dtype]
+  const rowBytes = (vector ? columns : rowsPerWarp) * storageBytes
+  const bytes = rowsPerWarp * columns * storageBytes
+  return { bytes, contiguous: vector ? 'n' : 'm', swizzle: SWIZZLE_OF_ROW[rowBytes]! }
 }
 
 /** A scalar that the kernel reads through a pointer: an operand without axes. */

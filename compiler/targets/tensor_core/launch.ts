@@ -173,7 +173,9 @@ function atomMap({ gemm }: TensorCorePlan, { operand, map, free, atoms, block }:
 /** The same of an operand of the epilogue. */
 function fetchMap(plan: TensorCorePlan, { operand, fetch }: AuxPlan, name: string): TensorMapRule {
   const axes = mapAxes(plan, operand, [])
-  const box = [plan.epilogue.subtileColumns, plan.epilogue.layout.rowsPerWarp, 1].slice(0, axes.length)
+  const { subtileColumns, layout } = plan.epilogue
+  const rows = [subtileColumns, layout.rowsPerWarp]
+  const box = [...(fetch!.contiguous === 'n' ? rows : rows.reverse()), 1].slice(0, axes.length)
   return { kind: 'tensorMap', name, operand: operand.name, dtype: operand.dtype, axes, box, swizzle: fetch!.swizzle }
 }
 

@@ -2,7 +2,14 @@
 import type { TileOp } from '../../ir/pipe.ts'
 import type { Fetched, StoreOp } from '../../ir/pipe_epilogue.ts'
 import { guardOf, operandsOf } from '../../ir/walk.ts'
-import { measuredOutputs, quantisedOutputs, valuesOf, type EpiloguePlan, type OutputPlan } from './epilogue.ts'
+import {
+  byMatrices,
+  measuredOutputs,
+  quantisedOutputs,
+  valuesOf,
+  type EpiloguePlan,
+  type OutputPlan,
+} from './epilogue.ts'
 import { mapName } from './plan.ts'
 import type { ReductionPlan } from './reduction.ts'
 
@@ -161,16 +168,13 @@ export interface Staging {
 /** Stores of this warp that may still be reading their slots when the next one is written. */
 export const freeBehind = (pending: number): TileOp => ({ op: 'lane0', body: [{ op: 'bulk_wait_read', pending }] })
 
-/** Fragments of 16-bit elements in rows: stmatrix writes 16 columns of them at a time (sm_90 and later). */
-const byMatrices = ({ layout, subtileColumns }: EpiloguePlan, { contiguous, elementBytes }: OutputPlan): boolean =>
-  layout.held === 'fragment' && contiguous === 'n' && elementBytes === 2 && subtileColumns >= 16
-
 export function tmaStores(epilogue: EpiloguePlan, { buffer, ring, free, issue }: Staging): TileOp[] {
   let staged = 0
   return epilogue.outputs.flatMap((output): TileOp[] => {
     const store = storeOf(output)
+    const matrices = byMatrices(output, epilogue.layout.held, epilogue.subtileColumns)
     if (output.store === 'direct') return [directStore(output)]
-    if (output.store === 'rows') return rowStores(output, buffer, byMatrices(epilogue, output))
+    if (output.store === 'rows') return rowStores(output, buffer, matrices)
     const map = mapName(staged++)
     const send: TileOp[] =
       issue === 'here'
@@ -182,7 +186,7 @@ export function tmaStores(epilogue: EpiloguePlan, { buffer, ring, free, issue }:
     return [
       ...(free === null ? [] : [free]),
       { op: 'warp_sync' },
-      { op: 'stage_write', buffer, swizzle: output.swizzle, matrices: byMatrices(epilogue, output), ...store },
+      { op: 'stage_write', buffer, swizzle: output.swizzle, matrices, ...store },
       { op: 'proxy_fence' },
       { op: 'warp_sync' },
       { op: 'lane0', body: send },
