@@ -9,7 +9,7 @@ import { emitLookedUp } from './computed.ts'
 import { call, call0, note, slotAddress, type EmitContext } from './context.ts'
 import { allCells } from './fragments.ts'
 import { depthOrigin, positionIn } from './depth.ts'
-import { elementAddress, threadOf } from './copy_address.ts'
+import { copyOf, elementAddress, threadOf } from './copy_address.ts'
 import { emitCopyDealt } from './copy_dealt.ts'
 import { emitCopyShifted } from './copy_shifted.ts'
 import { emitTransposed } from './copy_transposed.ts'
@@ -53,7 +53,7 @@ function copyPieces(op: CopyTile, c: EmitContext): void {
   const threads = 32 * c.role!.warps
   const thread = threadOf(c)
   const extent = c.names.end(free)
-  const wrapper = `cp_async_${op.bytes}`
+  const wrapper = copyOf(op)
   c.wrappers.add(wrapper)
   c.out.line(op.bytes < 16 ? '#pragma unroll 4' : '#pragma unroll')
   c.out.block(`for (u32 i = 0; i < ${Math.ceil(total / threads)}; ++i)`, () => {
@@ -168,8 +168,8 @@ function copyRows(op: CopyTile, shared: RowsApart, c: EmitContext): void {
     const pattern = apart % SWIZZLED_ROWS === 0 ? null : swizzleXor(tile.swizzle, mul(name('i'), apart))
     const place = `${pattern === null ? 'to' : `(to ^ ${printIx(pattern)} * 16)`} + i * ${apart * span}`
     const text = kMajor || !isChunk
-      ? call(c, `cp_async_${op.bytes}_if`, place, 'from', `i * ${apart} < rows`, ...(isChunk ? [isCut ? `${left} - 1 >= ${perPiece - 1}` : 'true'] : []))
-      : call(c, 'cp_async_16', place, 'from', `i * ${apart} < rows ? ${isCut ? 'bytes' : 16} : 0`)
+      ? call(c, `${copyOf(op)}_if`, place, 'from', `i * ${apart} < rows`, ...(isChunk ? [isCut ? `${left} - 1 >= ${perPiece - 1}` : 'true'] : []))
+      : call(c, copyOf(op), place, 'from', `i * ${apart} < rows ? ${isCut ? 'bytes' : 16} : 0`)
     c.out.line(`for (u32 i = 0; i < ${rows / apart}; ++i, from += (i64)${apart} * ${stride}) ${text}`, where)
   })
 } // prettier-ignore
@@ -192,7 +192,7 @@ export function emitCutChunks(op: CopyTile, c: EmitContext): void {
       c.out.line(`const u32 r = t / ${chunks} + i * ${apart}, free_at = ${c.names.origin(free)} + r;`)
       const to = `${slotAddress(c, op.buffer, op.ring)} + r * ${chunks * 16} + ${chunkPlace(tile.swizzle)} * 16`
       const bytes = `free_at < ${c.names.end(free)} ? (${kEnd} - k_at) * ${16 / perChunk} : 0`
-      c.out.line(call(c, 'cp_async_16', to, elementAddress(c, operand, op), bytes), where)
+      c.out.line(call(c, copyOf(op), to, elementAddress(c, operand, op), bytes), where)
     })
   })
 }

@@ -33,3 +33,7 @@ export function unrolled(variable: string, count: number, c: EmitContext, body: 
 /** Of the role, as CUDA. */
 export const threadOf = ({ role }: EmitContext): string =>
   role!.firstWarp === 0 ? 'threadIdx.x' : `(threadIdx.x - ${32 * role!.firstWarp})`
+
+/** Of a piece of so many bytes; copies of fewer than 16 go through L1 anyway (PTX ISA 9.7.9.25.3). */
+export const copyOf = ({ bytes, cached }: CopyTile): string =>
+  `cp_async_${bytes}${bytes === 16 && cached ? '_cached' : ''}`

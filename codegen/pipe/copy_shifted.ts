@@ -7,7 +7,7 @@ import type { CopyTile } from '../../compiler/ir/pipe_loads.ts'
 import { operandNamed } from '../../compiler/ir/walk.ts'
 import { shiftedPitch } from '../../compiler/space/layout.ts'
 import { call, call0, note, slotAddress, type EmitContext } from './context.ts'
-import { elementAddress, threadOf } from './copy_address.ts'
+import { copyOf, elementAddress, threadOf } from './copy_address.ts'
 import { depthOrigin, positionIn } from './depth.ts'
 
 /** Rows that are so many apart are shifted alike. */
@@ -35,7 +35,7 @@ export function emitCopyShifted(op: CopyTile, c: EmitContext): void {
     c.out.line('#pragma unroll')
     c.out.block(`for (u32 i = 0; i < ${Math.max(1, rows / apart)}; ++i)`, () => {
       const address = `to + i * ${apart * pitch}, from + ${further}`
-      c.out.line(call(c, 'cp_async_16', address, `i * ${apart} < rows ? bytes : 0`), where)
+      c.out.line(call(c, copyOf(op), address, `i * ${apart} < rows ? bytes : 0`), where)
     })
   }
   c.out.block('', () => {
@@ -78,7 +78,7 @@ function emitEach(op: CopyTile, row: string, chunk: string, count: number, c: Em
       () => {
         const to = `${slotAddress(c, op.buffer, op.ring)} + r * ${shiftedPitch(op.tile, bytes)} + c * 16`
         const from = 'reinterpret_cast<const char*>(row - shift) + c * 16'
-        c.out.line(call(c, 'cp_async_16', to, from, 'rows > 0 ? bytes : 0'), where)
+        c.out.line(call(c, copyOf(op), to, from, 'rows > 0 ? bytes : 0'), where)
       },
       c,
     )

@@ -161,29 +161,38 @@ const copyUpTo = (bytes: 4 | 8): string =>
     '"r"(dst), "l"(src), "r"(bytes)',
   )
 
+/** By L2 alone, or through L1, for what all tiles of a CTA ask for. */
+const CACHE = { '': 'cg', _cached: 'ca' } as const
+
+const copyPiece = (name: keyof typeof CACHE): string =>
+  `// Copies \`bytes\` of 16 and fills the rest with zeros (PTX ISA 9.7.9.25.3).\n` +
+  asm(
+    `void cp_async_16${name}(u32 dst, const void* src, u32 bytes)`,
+    `cp.async.${CACHE[name]}.shared.global [%0], [%1], 16, %2;`,
+    '"r"(dst), "l"(src), "r"(bytes)',
+  )
+
+const copyPieceIf = (name: keyof typeof CACHE): string =>
+  '// Copies 16 bytes, or zeros where not `inside`; nothing where not `whole`.\n' +
+  asm(
+    `void cp_async_16${name}_if(u32 dst, const void* src, bool inside, bool whole)`,
+    '{\\n.reg .pred p, q;\\nsetp.eq.u32 p, %2, 0;\\nsetp.ne.u32 q, %3, 0;\\n' +
+      `@q cp.async.${CACHE[name]}.shared.global [%0], [%1], 16, p;\\n}`,
+    '"r"(dst), "l"(src), "r"((u32)inside), "r"((u32)whole)',
+  )
+
 /** TMA, and generic accesses to shared memory. */
 export const COPY_WRAPPERS: Readonly<Record<string, string>> = {
-  cp_async_16:
-    `// Copies \`bytes\` of 16 and fills the rest with zeros (PTX ISA 9.7.9.25.3).\n` +
-    asm(
-      'void cp_async_16(u32 dst, const void* src, u32 bytes)',
-      'cp.async.cg.shared.global [%0], [%1], 16, %2;',
-      '"r"(dst), "l"(src), "r"(bytes)',
-    ),
+  cp_async_16: copyPiece(''),
+  cp_async_16_cached: copyPiece('_cached'),
   chunk_bytes:
     '// Of chunk `c` of those around a row that has `left` bytes, and begins `shift` bytes behind the first one.\n' +
     inline(
       'u32 chunk_bytes(u32 left, u32 shift, u32 c)',
       '  return left > 0 ? min(max(static_cast<int>(left + shift - c * 16), 0), 16) : 0;',
     ),
-  cp_async_16_if:
-    '// Copies 16 bytes, or zeros where not `inside`; nothing where not `whole`.\n' +
-    asm(
-      'void cp_async_16_if(u32 dst, const void* src, bool inside, bool whole)',
-      '{\\n.reg .pred p, q;\\nsetp.eq.u32 p, %2, 0;\\nsetp.ne.u32 q, %3, 0;\\n' +
-        '@q cp.async.cg.shared.global [%0], [%1], 16, p;\\n}',
-      '"r"(dst), "l"(src), "r"((u32)inside), "r"((u32)whole)',
-    ),
+  cp_async_16_if: copyPieceIf(''),
+  cp_async_16_cached_if: copyPieceIf('_cached'),
   anew:
     '// What depends on it is computed where it is used, and not kept in registers around loops.\n' +
     inline('u32 anew(u32 x)', '  asm volatile("" : "+r"(x));\n  return x;'),

@@ -6,6 +6,7 @@ import { bufferOf, call0, note, rawType, slotAddress, type EmitContext } from '.
 import { element, operandOf, pairBits, stored, storedBits, word } from './epilogue_values.ts'
 import { LANE_ROW, MATRIX_ROW, PAIR_ROW, transposedMatrices } from './register_tile.ts'
 import { storeWords, type RowStore } from './row_words.ts'
+import { stageDense, storeDense } from './dense_rows.ts'
 import { stageAnywhere, storeAnywhere } from './shifted_rows.ts'
 
 type StageWrite = Extract<EpilogueOp, { op: 'stage_write' }>
@@ -18,7 +19,9 @@ function stagingAddress(op: StageWrite, c: EmitContext): string {
 }
 
 export function emitStageWrite(op: StageWrite, c: EmitContext): void {
-  if (op.carry !== undefined) stageAnywhere(op, c, () => stageFragment(op, c))
+  const anywhere = (): void => stageAnywhere(op, c, () => stageFragment(op, c))
+  if (op.dense) stageDense(op, c, anywhere)
+  else if (op.carry !== undefined) anywhere()
   else if (c.program.layout.held === 'row') stageRows(op, c)
   else stageFragment(op, c)
 }
@@ -133,7 +136,8 @@ function stageMatrices(op: StageWrite, c: EmitContext, where: object): void {
 }
 
 export function emitRowStore(op: RowStore, c: EmitContext): void {
-  if (op.carry !== undefined) storeAnywhere(op, c)
+  if (op.dense) storeDense(op, c, () => storeAnywhere(op, c))
+  else if (op.carry !== undefined) storeAnywhere(op, c)
   else if (op.unaligned) storeWords(op, c)
   else storeVectors(op, c)
 }

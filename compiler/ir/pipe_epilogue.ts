@@ -108,10 +108,11 @@ export type EpilogueOp =
   /** The largest magnitudes of each column that this warp has of a block of rows, for the others that have a part of it. */
   | { readonly op: 'share_largest'; readonly operand: string; readonly buffer: string }
   | { readonly op: 'bulk_wait_read'; readonly pending: number }
-  /** `matrices`: by stmatrix, 16 columns at a time. `carry`: see `row_store`. */
+  /** `matrices`: by stmatrix, 16 columns at a time. `carry`, `dense`: see `row_store`. */
   | (StoreOp & {
       readonly op: 'stage_write'
       readonly carry?: number
+      readonly dense?: true
       readonly buffer: string
       readonly swizzle: Swizzle
       readonly matrices: boolean
@@ -129,10 +130,13 @@ export type EpilogueOp =
    * A staged sub-tile to memory by its warp, in vectors along the contiguous axis; `unaligned`: rows that begin anywhere, in words of
    * memory, and single elements at their ends. `carry`: rows that are no words leave in pieces of 16 bytes, the last of which waits at this byte of
    * the slot for the next sub-tile; they stand in the slot as far from a multiple of 16 bytes as in memory.
+   * `dense`: rows that have no more columns than the warp and follow each other in memory stand there as they do in the slot, which has room for all sub-tiles,
+   * and leave with the last one.
    */
   | (StoreOp & {
       readonly op: 'row_store'
       readonly carry?: number
+      readonly dense?: true
       readonly buffer: string
       readonly swizzle: Swizzle
       readonly unaligned?: true

@@ -48,6 +48,8 @@ export interface CopyTile extends TileLoad {
   readonly ring: string
   /** Of one copy by a thread. */
   readonly bytes: 4 | 8 | 16
+  /** Through L1. */
+  readonly cached?: true
 }
 
 /** Where the rows of a tile lie that are looked up, of those that a thread copies, or whose scales it loads: to registers, for all of its k tiles. */

@@ -195,7 +195,7 @@ function printOp(op: TileOp): string {
     case 'copy_tile':
       return (
         `${op.op} ${op.operand} (${op.free}, ${depthText(op.depth)}) -> ${op.buffer}${op.ring ? `[${op.ring}]` : ''}, ` +
-        `${tileText(op.tile)}, ${op.op === 'gather' ? `${op.batch} chunks at once` : `${op.bytes} B each`}`
+        `${tileText(op.tile)}, ${op.op === 'gather' ? `${op.batch} chunks at once` : `${op.bytes} B each${op.cached ? ', through L1' : ''}`}`
       )
     case 'find_rows':
       return `find_rows ${op.operand} (${op.free}), ${op.rows} of ${op.chunks} chunks along ${op.along}`
@@ -336,12 +336,12 @@ function printOp(op: TileOp): string {
     case 'stage_write':
       return (
         `stage_write ${op.operand} -> ${op.buffer} (${op.bytes} B, ${op.contiguous}-contiguous, swizzle ${op.swizzle}` +
-        `${op.matrices ? ', by stmatrix' : ''}${op.carry === undefined ? '' : `, carried at ${op.carry}`})`
+        `${op.matrices ? ', by stmatrix' : ''}${op.carry === undefined ? '' : `, carried at ${op.carry}`}${op.dense ? ', dense' : ''})`
       )
     case 'row_store':
       return (
         `row_store ${op.buffer} -> ${op.operand} (${op.bytes} B, ${op.contiguous}-contiguous, swizzle ${op.swizzle}` +
-        `${op.unaligned ? ', unaligned' : ''}${op.carry === undefined ? '' : `, carried at ${op.carry}`})`
+        `${op.unaligned ? ', unaligned' : ''}${op.carry === undefined ? '' : `, carried at ${op.carry}`}${op.dense ? ', dense' : ''})`
       )
     case 'tma_store':
       return `tma_store ${op.buffer} -> ${op.operand} by ${op.map} (${op.contiguous}-contiguous)`

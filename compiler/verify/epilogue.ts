@@ -155,6 +155,12 @@ export function checkEpilogue(tiles: Tiles): void {
       const rowBytes = op.carry !== undefined ? shiftedRowBytes(subtileColumns, op.bytes) : subtileColumns * op.bytes
       if (rows * rowBytes > Math.min(buffer.slotBytes, op.carry ?? Infinity))
         tiles.problems.push(`${what}: a sub-tile does not fit a slot of ${op.buffer}`)
+      if (op.dense && rows * layout.columns * op.bytes > buffer.slotBytes)
+        tiles.problems.push(`${what}: rows of a warp do not fit a slot of ${op.buffer}`)
+      if (op.dense) {
+        tiles.expect(`${what}: warps along n`, tiles.program.registers?.warps?.[1], 1)
+        tiles.expect(`${what}: rows that begin anywhere`, op.carry !== undefined, true)
+      }
       if (op.op === 'stage_write' && op.matrices)
         tiles.expect(`${what}: by stmatrix`, [layout.held, op.bytes, subtileColumns >= 16], ['fragment', 2, true])
       if (!buffer.per) tiles.problems.push(`${what}: ${op.buffer} is no one's own`)

@@ -316,6 +316,7 @@ const SM80: readonly GoldenCase[] = [
   sm80('fused', FUSED, [128, 128], { whole }),
   sm80('everything', EVERYTHING, [64, 64], { plan: reduced(2) }),
   sm80('rows of words', gemm({ unaligned: ['D'] }), [128, 64], { plan: inRows }),
+  sm80('rows behind each other, one step of k', gemm({ unaligned: ['D'] }), [64, 128], { design: { tile: [64, 128, 16] }, plan: { mmaSteps: 1, warps: [4, 1], epilogue: { outputs: [{ dense: true }] } } }),
   sm80('m-contiguous output', gemm({ D: ['n', 'm'] }), [128, 64], { plan: mContiguous('rows') }),
   sm80('amax', AMAX_F16, [128, 64], { plan: reduced(1) }),
   sm80('reduced', of(REDUCED), [64, 64], { plan: reduced(5) }),

@@ -4,6 +4,7 @@
  */
 import { describe, expect, test } from 'vitest'
 import type { Sm100Design } from '../../compiler/targets/sm100/design.ts'
+import type { Sm80Design } from '../../compiler/targets/sm80/design.ts'
 import type { Sm90Design } from '../../compiler/targets/sm90/design.ts'
 import { design } from '../compiler/support.ts'
 import { schedulesOf } from '../cases_of.ts'
@@ -25,7 +26,12 @@ const sm90 = (m: number, n: number, rest: Partial<Sm90Design> = {}): Sm90Design 
 }) // prettier-ignore
 const sm100 = (m: number, n: number): Sm100Design => design([m, n], { fallbackCluster: null, operands: 'ab' })
 
-const of = (text: string, shape: Sm90Design | Sm100Design, n: number, m = 150): GroupedCase => ({
+/** Stages of 32 bytes of k: warps have whole rows of the tile. */
+const sm80 = (m: number, n: number, depth = 16): Sm80Design => ({
+  kind: 'sm80', warps: 'auto', tile: [m, n, depth], operands: 'ab', stages: 'auto',
+}) // prettier-ignore
+
+const of = (text: string, shape: Sm80Design | Sm90Design | Sm100Design, n: number, m = 150): GroupedCase => ({
   text,
   design: shape,
   extents: { m, n, k: 72 },
@@ -48,6 +54,14 @@ const CASES: readonly (readonly [string, GroupedCase])[] = [
   ['bytes', of(BYTES, WIDE, 517)],
   ['floats', of(FLOATS, WIDE, 517)],
   ['three outputs and an operand', of(THREE, sm90(128, 128), 261)],
+  ['rows behind each other, in words', of(ONE, sm80(64, 128), 98)],
+  ['rows behind each other, of odd length', of(ONE, sm80(128, 128), 77, 151)],
+  ['rows behind each other, shorter than a sub-tile', of(ONE, sm80(64, 64), 5, 163)],
+  ['rows behind each other, bytes', of(BYTES, sm80(64, 128), 117, 155)],
+  ['rows behind each other, pairs of bytes', of(BYTES, sm80(64, 128), 90)],
+  ['rows behind each other, floats', of(FLOATS, sm80(128, 64), 63, 131)],
+  ['rows behind each other beside wider ones', of(ONE, sm80(64, 32), 35)],
+  ['rows behind each other beside other outputs', of(THREE, sm80(64, 64), 35)],
   ['sm100, rows of odd length', of(ONE, sm100(128, 128), 261)],
   ['sm100, bytes', of(BYTES, sm100(128, 128), 261)],
   ['sm100, three outputs and an operand', of(THREE, sm100(128, 64), 131)],

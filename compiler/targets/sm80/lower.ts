@@ -133,6 +133,8 @@ const copies = (plan: Sm80Plan, domain: Domain): TileOp[] =>
       tile,
       depth,
       bytes: operand.copyBytes!,
+      // Of sums this short all CTAs ask for the same few rows, tile by tile: those of L2 that have them are not asked again.
+      ...(plan.mmaSteps === 1 && { cached: true }),
     }
   })
 

@@ -134,12 +134,14 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
   const maxCells = gathers ? Math.min(form.maxCells, GATHERING_CELLS) : form.maxCells
   const cellsOf = ([m, n]: Division): number =>
     (products * (tileM / m) * (tileN / n)) / 32 / (accumulator === 'f16' ? 2 : accumulator === 'f64' ? 1 / 2 : 1)
-  // Two sets, for 16 rows of A and for 8 columns of every B.
+  const mmaSteps = kBytes / atom.kBytes
+  // Two sets, for 16 rows of A and for 8 columns of every B; one, where a stage is one step.
   const words = type === 'double' ? 2 : 1
+  const sets = mmaSteps === 1 ? 1 : 2
   const fragmentsOf = ([m, n]: Division): number => {
     const [ofA, ofB] = [(tileM / m / 16) * atom.a, ((products * tileN) / n / 8) * atom.b]
     // Of a step that is multiplied in parts: those of all columns, and of 16 rows.
-    return 2 * words * (ofA + ofB) + (form.split ? 2 * (atom.a + ofB) : 0)
+    return sets * words * (ofA + ofB) + (form.split ? 2 * (atom.a + ofB) : 0)
   }
   // Sums of chunks of k are as many as the accumulators.
   const tileScales = planScales(program, gemm, [tileM, ways * tileN, tileK], form.k)
@@ -160,7 +162,6 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
     chooseWarps(design.tile, atom, isShort, fits)
   const warps = shares ? few : design.warps === 'auto' ? chosen() : fits(design.warps) ? design.warps : null
   if (warps === null) return rejection('KTL4530', { m: tileM, n: tileN, products })
-  const mmaSteps = kBytes / atom.kBytes
   const isPlain = atomNameOf(form) === 'mma' && accumulator !== 'f16' && !tileScales && parts === 1
   if (shares && !(isPlain && mmaSteps % deep === 0))
     return rejection('KTL2904', { form: 'a product whose warps share k' })
@@ -175,6 +176,7 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
     columns: warpTile[1],
     stores: 'rows',
     unaligned: 'rows',
+    wholeRows: warps[1] === 1 && ways === 1,
     spareRegisters: MOST_REGISTERS - cells - RESERVED_REGISTERS,
   }
   const epilogue = planEpilogue(program, gemm, layout)

@@ -61,6 +61,8 @@ export interface EpilogueBudget extends AccumulatorLayout {
   readonly stores?: 'tma' | 'rows'
   /** Outputs along n whose rows are not aligned to 16 bytes: through shared memory too, or each lane its elements. Default: the latter. */
   readonly unaligned?: 'rows' | 'direct'
+  /** A warp has whole rows of the tile. Default: it may have, or not. */
+  readonly wholeRows?: boolean
   /** Full operands that TMA brings to shared memory ahead of the epilogue, at most. Default: none, loads go to registers. */
   readonly fetches?: number
   /** Registers beside the accumulators that values of a sub-tile may take; accumulators in TMEM count among them. */
@@ -121,6 +123,8 @@ export interface OutputPlan {
   readonly places: readonly string[] | null
   /** Rows that begin anywhere, out of fragments: where in the slot the beginnings of the next sub-tile's rows are; null: nothing is carried. */
   readonly carry: number | null
+  /** The slot has room for all sub-tiles of the warp, which leave together where their rows follow each other in memory. */
+  readonly dense: boolean
 }
 
 /** Values of the outputs, then of the reductions. */
@@ -252,6 +256,11 @@ function makePlan(program: TensorProgram, gemm: Matmul, layout: EpilogueBudget):
     if (!isShifted(output, layout)) continue
     outputs[i] = { ...output, carry: stagingSlotBytes }
     stagingSlotBytes += stagedRows * PIECE_BYTES
+    // Nothing else passes through the slot meanwhile.
+    const dense = layout.wholeRows === true && staged.length === 1 && !copied.some(({ rows }) => rows)
+    if (!dense) continue
+    outputs[i] = { ...outputs[i]!, dense }
+    stagingSlotBytes = Math.max(stagingSlotBytes, stagedRows * layout.columns * output.elementBytes)
   }
   const { rowsPerWarp, columnHalves, columns } = layout
   return {
@@ -400,6 +409,7 @@ function planOutput(
     shared: false,
     places,
     carry: null,
+    dense: false,
   }
 }
 

@@ -197,8 +197,8 @@ export function tmaStores(epilogue: EpiloguePlan, { buffer, ring, free, issue }:
 
 /** Through shared memory, of which the warp has read all when it writes there again. */
 export function rowStores(output: OutputPlan, buffer: string, matrices: boolean): TileOp[] {
-  const { swizzle, carry } = output
-  const store = { ...storeOf(output), ...(carry !== null && { carry }) }
+  const { swizzle, carry, dense } = output
+  const store = { ...storeOf(output), ...(carry !== null && { carry }), ...(dense && { dense }) }
   const isAligned = output.operand.divisibility === 'vector'
   return [
     { op: 'stage_write', buffer, swizzle, matrices, ...store },
