@@ -24,6 +24,7 @@ import {
   cyclesOf,
   formatTime,
   movedBytes,
+  rowEndBytes,
   trafficBytes,
   withDirty,
   type Estimate,
@@ -84,7 +85,7 @@ export const SIMT_CONSTANTS = {
   roundAcross: 5.21,
   /** Patches: for an element of a factor on its way to shared memory, for one of a result, and for a cycle of its arithmetic. */
   load: 60,
-  store: 14,
+  store: 10,
   arithmetic: 0.717,
   /** Latencies of memory for a step of k, whose loads come behind a barrier. */
   step: 2.19,
@@ -219,7 +220,10 @@ function estimatePatch(
   const products = loops.reduce((sum, loop) => sum + loop.products.length, 0) / loops.length
   const slow = loops[0]!.products[0]!.node.type === 'f64' ? machine.fmaF32 / machine.fmaF64 : 1
   const reads = rows / threads[0] + columns / threads[1]
-  const loads = buffers.reduce((sum, { side }) => sum + ((side === 'rows' ? rows : columns) * depth) / (32 * warps), 0)
+  // Of a short sum no more than there is.
+  const depths =
+    loops.reduce((sum, { over }) => sum + Math.min(depth, of(over) / Math.ceil(of(over) / depth)), 0) / loops.length
+  const loads = buffers.reduce((sum, { side }) => sum + ((side === 'rows' ? rows : columns) * depths) / (32 * warps), 0)
   const sums = loops.reduce((sum, { over }) => sum + of(over), 0) * (patch * products * slow + reads * buffers.length)
   const epilogue = patch * (costs.store + costs.arithmetic * arithmeticCycles(program))
   const waves = Math.ceil(ctas / (machine.sms * PATCH_CTAS))
@@ -228,8 +232,10 @@ function estimatePatch(
     ({ role, axes }) => role === 'input' && both.every((axis) => axes.includes(axis)),
   )
   const busy = Math.min(PATCH_CTAS, Math.ceil(ctas / machine.sms))
+  const outputs = program.operands.filter(({ role }) => role === 'output')
+  const ends = rowEndBytes(outputs, split.columns.at(-1)!, columns, extents, machine)
   const bounds = {
-    dram: movedBytes(program, extents, machine) / (costs.short * machine.dramBytes),
+    dram: (movedBytes(program, extents, machine) + ends) / (costs.short * machine.dramBytes),
     'cuda cores': (waves * busy * warps * (sums + steps * loads * costs.load + epilogue)) / (4 * costs.issued),
     // Loads of a step come behind the barrier of the one before.
     latency: waves * (steps + 1) * costs.step * machine.loadLatency,

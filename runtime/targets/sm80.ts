@@ -3,7 +3,7 @@
  * for as many CTAs side by side as an SM holds; under the limit of DRAM.
  */
 import { cutTiles } from '../../compiler/targets/tensor_core/exchange.ts'
-import { depthOf, tilesOf } from '../../compiler/classes/matmul.ts'
+import { depthOf, freeAxis, tilesOf } from '../../compiler/classes/matmul.ts'
 import { DTYPES } from '../../compiler/dtypes.ts'
 import { atomNameOf, isFfma } from '../../compiler/targets/sm80/mma.ts'
 import type { OutputPlan } from '../../compiler/targets/tensor_core/epilogue.ts'
@@ -16,6 +16,7 @@ import {
   costOfEach,
   formatTime,
   movedBytes,
+  rowEndBytes,
   type Estimate,
   type Extents,
 } from '../discovery/ranking/rank.ts'
@@ -60,7 +61,9 @@ export const SM80_CONSTANTS = {
   /** Rows that begin anywhere, in words and pieces; of elements that fill no words, half by half. To 9 kernels of 1663x43889x2 on an H100. */
   rows: 11,
   odd: 12,
-  /** Of such elements, for the ends of the rows of a warp. */
+  /** The same of few columns, whose rows follow each other. */
+  behind: 4,
+  /** Of elements that fill no words, for the ends of the rows of a warp. */
   ends: 600,
   /** The same for a full operand read in rows that begin anywhere, in vectors and element by element, for a row operand, and for each product. */
   fetchRows: 20,
@@ -138,7 +141,9 @@ export function estimateSm80(
   const whole = wholeWaves * (kAll * step + epilogue)
   const start = costs.start + machine.launchCycles + machine.loadLatency
   const compute = start + whole + partWaves * (kTiles * step + exchange) + finish
-  const dram = start + movedBytes(plan.program, extents, machine) / machine.streamBytes
+  const outputs = plan.epilogue.outputs.map(({ operand }) => operand)
+  const ends = rowEndBytes(outputs, freeAxis(gemm, 'n'), tileN, extents, machine)
+  const dram = start + (movedBytes(plan.program, extents, machine) + ends) / machine.streamBytes
   const power = 1 + costs.overlap
   const cycles = start + (Math.max(1, compute - start) ** power + (dram - start) ** power) ** (1 / power)
   const boundBy = dram > compute ? 'dram' : mma >= work ? 'mma' : 'loads'
@@ -203,14 +208,16 @@ function epilogueCycles(
   )
   const inWords = ({ order, dtype }: OutputPlan['operand']): boolean =>
     ((extents[order.at(-1)!] ?? 1) * DTYPES[dtype].bits) % 32 === 0
-  const storeOf = ({ store, operand }: OutputPlan): number =>
+  const storeOf = ({ store, operand, dense }: OutputPlan): number =>
     store === 'direct'
       ? costs.direct
       : operand.divisibility !== 'element'
         ? costs.column
-        : inWords(operand)
-          ? costs.rows
-          : costs.odd + costs.ends / warpTile[1]
+        : dense && (extents[freeAxis(gemm, 'n')] ?? 1) <= warpTile[1]
+          ? costs.behind
+          : inWords(operand)
+            ? costs.rows
+            : costs.odd + costs.ends / warpTile[1]
   const stores = outputs.reduce((sum, output) => sum + storeOf(output), 0)
   const perColumn = stores + loads + costs.product * gemm.accumulators.length + (arithmeticCycles(program) * 16) / 32
   return ((warps[0] * warps[1]) / 4) * (warpTile[0] / 16) * warpTile[1] * perColumn

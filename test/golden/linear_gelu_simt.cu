@@ -68,8 +68,8 @@ ktl__linear_gelu_simt(
   const long long tiles_m = (x_m + 15LL) / 16, tiles_n = (x_n + 15LL) / 16;
   const long long tiles = tiles_m * tiles_n;
   for (long long tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-    long long rest = tile / tiles_n;
-    const long long tile_n = tile - rest * tiles_n, tile_m = rest % tiles_m;
+    const long long line = tile / tiles_n, tile_n = tile - line * tiles_n;
+    const long long tile_m = line % tiles_m;
     const long long first_m = tile_m * 16;
     const int count_m = (int)min((long long)x_m - first_m, 16LL);
     const long long first_n = tile_n * 16;

@@ -117,6 +117,8 @@ test('where stages are short, warps have whole rows and an SM more CTAs, but for
     return [found.warps, found.perSm, found.isShort]
   }
   expect(plan(64, 'vector')).toEqual([[2, 2], 2, false])
-  expect(plan(16, 'vector')).toEqual([[4, 1], 3, true])
-  expect(plan(16, 'element')).toEqual([[4, 1], 2, true])
+  expect(plan(32, 'vector')).toEqual([[4, 1], 3, true])
+  expect(plan(32, 'element')).toEqual([[4, 1], 2, true])
+  // One step of k has one set of fragments.
+  expect(plan(16, 'element')).toEqual([[4, 1], 3, true])
 }) // prettier-ignore

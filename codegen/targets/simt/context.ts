@@ -63,6 +63,8 @@ export interface SimtContext {
   readonly insides: Map<InputNode, string>
   /** Operands whose group ends an earlier stage, or an earlier line, has checked. */
   readonly checked: Set<string>
+  /** Elements of outputs at the current point, where these have been found before. */
+  readonly placed?: ReadonlyMap<string, string>
 }
 
 export const contextOf = (
@@ -97,6 +99,8 @@ export function offset({ names, program }: SimtContext, name: string, positions:
 export function storeText(context: SimtContext, { at }: Output, name: string, index: string, code: string): string {
   const { names, program } = context
   const pointer = names.operand(name)
+  const placed = context.placed?.get(name)
+  if (placed !== undefined) return `${placed} = ${code};`
   if (!at) return `${pointer}[${index}] = ${code};`
   const { cudaStorage } = DTYPES[operandNamed(program, name).dtype]
   return `${call(context, 'ktl_scatter', `${pointer} + (${index})`, `(${cudaStorage})(${code})`)};`

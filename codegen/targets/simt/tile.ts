@@ -6,9 +6,9 @@ import { CUDA_COMPUTE_TYPE, DTYPES } from '../../../compiler/dtypes.ts'
 import { packedOf } from '../../../compiler/targets/simt/domain.ts'
 import type { SimtTile, Stage, TileBuffer, TileLoop } from '../../../compiler/targets/simt/plan.ts'
 import type { Node } from '../../../compiler/ir/tensor.ts'
-import { children, operandNamed } from '../../../compiler/ir/walk.ts'
+import { children, operandNamed, topological } from '../../../compiler/ir/walk.ts'
 import { literal } from '../../cuda/expression.ts'
-import type { SimtContext } from './context.ts'
+import { offset, type SimtContext } from './context.ts'
 import { emitBlock, emitPoints, emitPositions, type Points } from './domain.ts'
 import { emitGuard } from './guard.ts'
 import { accumulate, emitFactor, finishAccumulator } from './scope.ts'
@@ -44,9 +44,10 @@ export function emitTileStage(context: SimtContext, stage: Stage, tile: SimtTile
   )
   out.line(`const long long tiles = tiles_m * tiles_n${batch.ranges.length > 0 ? ` * (${batch.count})` : ''};`)
   out.block('for (long long tile = blockIdx.x; tile < tiles; tile += gridDim.x)', () => {
-    out.line('long long rest = tile / tiles_n;')
-    out.line('const long long tile_n = tile - rest * tiles_n, tile_m = rest % tiles_m;')
-    if (batch.ranges.length > 0) out.line('rest /= tiles_m;')
+    const isBatched = batch.ranges.length > 0
+    out.line(`const long long line = tile / tiles_n, tile_n = tile - line * tiles_n;`)
+    if (isBatched) out.line('long long rest = line / tiles_m;')
+    out.line(`const long long tile_m = ${isBatched ? 'line - rest * tiles_m' : 'line % tiles_m'};`)
     const conditions = emitPositions(context, batch, 'rest')
     if (conditions.length > 0) out.line(`if (!(${conditions.join(' && ')})) continue;`)
     const known = new Set(batch.known)
@@ -66,7 +67,9 @@ export function emitTileStage(context: SimtContext, stage: Stage, tile: SimtTile
       else emit()
     }
     const held = patch.single ? null : heldStores(context, stage)
-    if (held) return emitHeld(context, held, stage.loops, { patch, sides, sums })
+    // Of tiles that are whole nothing is asked of an element, and none is looked for: that costs more than to compute it.
+    const placed = placedStores(context, stage, tile)
+    if (held) return emitHeld(context, held, stage.loops, { patch, sides, sums, placed })
     const { rows, columns } = sides
     const store = (): void => {
       const more = [...rows.emit(patch.row), ...columns.emit(patch.column)]
@@ -74,17 +77,68 @@ export function emitTileStage(context: SimtContext, stage: Stage, tile: SimtTile
       if (more.length > 0) out.block(`if (${more.join(' && ')})`, emit)
       else emit()
     }
-    const emitElements = (areAsked: boolean): void =>
+    const emitElements = (element: () => void): void =>
       forPatch(context, patch, () => {
         for (const node of stage.loops) finishAccumulator(context, node, sums.get(node)!)
-        if (areAsked) out.block(`if (${rows.exists(patch.row)} && ${columns.exists(patch.column)})`, store)
-        else store()
+        element()
       })
-    if (patch.single) return emitElements(true)
-    // Of tiles that are whole nothing is asked of an element: branches cost as much as what they are around.
-    out.block(`if (${rows.whole} && ${columns.whole})`, () => emitElements(false))
-    out.block('else', () => emitElements(true))
+    const asked = (): void => void out.block(`if (${rows.exists(patch.row)} && ${columns.exists(patch.column)})`, store)
+    if (patch.single) return emitElements(asked)
+    out.block(`if (${[rows.whole, columns.whole, ...placed.conditions].join(' && ')})`, () => {
+      placed.declare()
+      emitElements(() => {
+        if (placed.needsPositions) {
+          rows.emit(patch.row)
+          columns.emit(patch.column)
+        }
+        emitStores({ ...context, placed: placed.elements }, stage.results, sums)
+      })
+    })
+    out.block('else', () => emitElements(asked))
   })
+}
+
+/** Where the elements of a whole patch go, by output: so far from its first one. */
+interface PlacedStores {
+  readonly conditions: readonly string[]
+  /** Other outputs, or values, ask where an element is. */
+  readonly needsPositions: boolean
+  readonly declare: () => void
+  readonly elements: ReadonlyMap<string, string>
+}
+
+/** Outputs of rows of one axis and columns of another, contiguous along these; others are found element by element. */
+function placedStores(context: SimtContext, { results }: Stage, { split, extents, threads }: SimtTile): PlacedStores {
+  const { names, out, program } = context
+  const stores = plainStores(results) ?? []
+  const [row, column] = [split.rows[0]!, split.columns[0]!]
+  const isPlain = split.rows.length === 1 && split.columns.length === 1 && !program.axes.some(({ ragged }) => ragged)
+  const placed = stores
+    .map(({ output }) => operandNamed(program, output.operand))
+    .filter(
+      ({ axes, order, dtype }) => isPlain && axes.includes(row) && order.at(-1) === column && DTYPES[dtype].bits >= 8,
+    )
+  const name = (operand: string): string => `to_${names.operand(operand)}`
+  const asks = ({ output }: (typeof stores)[number]): boolean =>
+    topological([output.value]).some(({ kind }) => kind === 'axis')
+  return {
+    needsPositions: placed.length < results.length || stores.some(asks),
+    conditions: placed.map((operand) => `${names.stride(operand.name, column)} == 1`),
+    declare: () => {
+      for (const operand of placed) {
+        const first = { [row]: `(first_m + row)`, [column]: `(first_n + column)` }
+        const positions = operand.axes.map((axis) => first[axis] ?? names.index(axis))
+        const address = `${names.operand(operand.name)} + (${offset(context, operand.name, positions)})`
+        out.line(`${DTYPES[operand.dtype].cudaStorage}* const ${name(operand.name)} = ${address};`)
+      }
+    },
+    elements: new Map(
+      placed.map((operand) => [
+        operand.name,
+        `${name(operand.name)}[i * ${threads[0]} * ${names.stride(operand.name, row)} + j * ${threads[1]}]`,
+      ]),
+    ),
+  }
 }
 
 /**
@@ -103,7 +157,7 @@ function emitHeld(
   context: SimtContext,
   stores: NonNullable<ReturnType<typeof plainStores>>,
   loops: Stage['loops'],
-  { patch, sides, sums }: { patch: Patch } & Pick<Tiling, 'sides' | 'sums'>,
+  { patch, sides, sums, placed }: { patch: Patch; placed: PlacedStores } & Pick<Tiling, 'sides' | 'sums'>,
 ): void {
   const { out, program } = context
   const codes = stores.map(({ output }) => {
@@ -121,12 +175,24 @@ function emitHeld(
   })
   // An operand may be the very tensor that is stored to, and elements of the edge are read by several threads.
   out.line('__syncthreads();')
-  forPatch(context, patch, () =>
-    out.block(`if (${rows.exists(patch.row)} && ${columns.exists(patch.column)})`, () => {
-      rows.emit(patch.row)
-      columns.emit(patch.column)
-      emitCodeStores(context, stores, codes)
-    }),
+  out.block(`if (${[rows.whole, columns.whole, ...placed.conditions].join(' && ')})`, () => {
+    placed.declare()
+    forPatch(context, patch, () => {
+      if (placed.needsPositions) {
+        rows.emit(patch.row)
+        columns.emit(patch.column)
+      }
+      emitCodeStores({ ...context, placed: placed.elements }, stores, codes)
+    })
+  })
+  out.block('else', () =>
+    forPatch(context, patch, () =>
+      out.block(`if (${rows.exists(patch.row)} && ${columns.exists(patch.column)})`, () => {
+        rows.emit(patch.row)
+        columns.emit(patch.column)
+        emitCodeStores(context, stores, codes)
+      }),
+    ),
   )
 }
 
@@ -258,14 +324,15 @@ function emitLoop(
   out.line(`const long long ${count} = ${points.count};`)
   out.block(`for (long long first_k = 0; first_k < ${count}; first_k += ${tileK})`, () => {
     const buffers = new Set(loop.products.flatMap(({ rows, columns }) => [rows, columns]))
+    const patch = patchOf(tile)
+    // A short sum ends within its first step.
+    if (!patch.single) out.line(`const int depth = (int)min(${count} - first_k, ${tileK}LL);`)
     for (const buffer of buffers)
       emitLoad(context, tile, buffer, bufferNames.get(buffer)!, sides[buffer.side], points, count)
     out.line('__syncthreads();')
     out.line('#pragma unroll 8')
-    const patch = patchOf(tile)
     out.block(`for (int k = 0; k < ${tileK}; ++k)`, () => {
-      // A short sum ends within its first step.
-      if (!patch.single) out.line(`if (first_k + k >= ${count}) break;`)
+      if (!patch.single) out.line('if (k >= depth) break;')
       forPatch(context, patch, () => {
         for (const { node, rows, columns } of loop.products) {
           const [a, b] = [
@@ -293,11 +360,13 @@ function emitLoad(
   const { out } = context
   const [tileM, tileN, tileK] = tile.extents
   const extent = buffer.side === 'rows' ? tileM : tileN
-  const [x, k] = buffer.alongK ? [`i / ${tileK}`, `i % ${tileK}`] : [`i % ${extent}`, `i / ${extent}`]
-  out.block(`for (int i = threadIdx.x; i < ${extent * tileK}; i += ${tile.threads[0] * tile.threads[1]})`, () => {
+  const isPatch = !patchOf(tile).single
+  const [x, k] = buffer.alongK && !isPatch ? [`i / ${tileK}`, `i % ${tileK}`] : [`i % ${extent}`, `i / ${extent}`]
+  const elements = isPatch ? `${extent} * depth` : extent * tileK
+  out.block(`for (int i = threadIdx.x; i < ${elements}; i += ${tile.threads[0] * tile.threads[1]})`, () => {
     out.line(`const int x = ${x}, k = ${k};`)
     out.line(`${CUDA_COMPUTE_TYPE[buffer.type]} value = ${literal(buffer.type, 0).text};`)
-    out.block(`if (${side.exists('x')} && first_k + k < ${count})`, () => {
+    out.block(`if (${side.exists('x')}${isPatch ? '' : ` && first_k + k < ${count}`})`, () => {
       const conditions = side.emit('x')
       out.line('long long rest_k = first_k + k;')
       conditions.push(...emitPositions(context, points, 'rest_k'))
