@@ -7,6 +7,7 @@ import { noAddonFor } from '../../runtime/addon/platform.ts'
 import { completionScript, SHELLS } from '../../runtime/cli/completion.ts'
 import { hasColors, Output } from '../../runtime/cli/output.ts'
 import { createProgram } from '../../runtime/cli/program.ts'
+import { half } from '../cases_of.ts'
 import { folder, ktl, records } from './cli.ts'
 
 const program = createProgram({ out: new Output(), signal: new AbortController().signal }, () => {})
@@ -68,13 +69,15 @@ describe('completion', () => {
 
 describe('colours', () => {
   const escape = '\x1b['
-  test.each([
+  const inPipes: readonly (readonly [Readonly<Record<string, string>>, boolean])[] = [
     [{}, false],
-    [{ FORCE_COLOR: '1' }, true],
     [{ FORCE_COLOR: '' }, true],
+    [{ FORCE_COLOR: '1' }, true],
     [{ FORCE_COLOR: '0' }, false],
     [{ NO_COLOR: '1' }, false],
-  ])('in a pipe, with %j: %s', async (env, colored) => {
+  ]
+  test.each(inPipes)('in what is no terminal, with %j: %s', (env, colored) => expect(hasColors({}, env)).toBe(colored))
+  test.each(half(inPipes))('in a pipe, with %j: %s', async (env, colored) => {
     const { stdout } = await ktl(['explain', 'KTL2001'], { env })
     expect(stdout.includes(escape)).toBe(colored)
     const { stderr } = await ktl(['check', 'samples/no_such_file.ktl'], { env })

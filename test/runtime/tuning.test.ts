@@ -82,7 +82,7 @@ describe.skipIf(skipped !== '')(`the file${skipped}`, () => {
   })
 
   test('nor do several processes that write at the same time', async () => {
-    const count = FULL ? 8 : 3
+    const count = FULL ? 8 : 2
     const writer = fileURLToPath(new URL('./fixtures/tuning_writer.ts', import.meta.url))
     const writers = Array.from({ length: count }, (_, i) => spawn(process.execPath, ['--import', 'tsx', writer, file, `${i}`, '6'], { stdio: ['ignore', 'ignore', 'inherit'] }))
     await Promise.all(writers.map((child) => once(child, 'close')))
