@@ -129,9 +129,11 @@ test('block-scaled products', () => {
   expect(out).toContain('fp8 against f32: within 6 %')
 })
 
-test('grouped', () => {
+// samples/grouped.ts has these kernels, too.
+const grouped = () => {
   const out = run('06-grouped')
   expect(out).toContain('groups end at 16, 48, 48, 80, 96')
   for (const [name, count] of [['grouped', 12_288], ['gathered', 12_288], ['returned', 6144], ['gradient', 40_960]] as const)
     expect(out).toContain(`${name}: all ${count} elements are right`)
-}) // prettier-ignore
+} // prettier-ignore
+if (FULL) test('grouped', grouped)
