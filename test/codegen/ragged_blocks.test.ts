@@ -4,7 +4,7 @@ import type { Sm80Design } from '../../compiler/targets/sm80/design.ts'
 import type { Sm90Design } from '../../compiler/targets/sm90/design.ts'
 import type { Sm100Design } from '../../compiler/targets/sm100/design.ts'
 import { design } from '../compiler/support.ts'
-import { schedulesOf } from '../cases_of.ts'
+import { part, schedulesOf } from '../cases_of.ts'
 import { runGrouped, type GroupedCase } from './run_grouped.ts'
 
 type Tile = readonly [number, number]
@@ -67,7 +67,16 @@ const CASES: readonly (readonly [string, GroupedCase])[] = [
   ['sm80, into 16x1', { ...INTO(16), design: sm80([64, 64]) }],
 ] // prettier-ignore
 
-test.each(CASES)('%s', { timeout: 60_000 }, async (name, c) => {
+/** Blocks that another target or another case has, too. */
+const COMBINED = [
+  'sm100, rows of 128, exchanged',
+  'sm100, sums of blocks of 128',
+  'sm100, into 32x1, exchanged',
+  'sm90, sums of blocks of 128, bf16',
+]
+const KEPT = CASES.map(([name]) => name).filter((name) => !COMBINED.includes(name))
+
+test.each(part(CASES, COMBINED, KEPT))('%s', { timeout: 60_000 }, async (name, c) => {
   for (const result of await runGrouped(c, schedulesOf(name)))
     expect(result).toEqual({ findings: [], wrong: null, touched: 0 })
 })
