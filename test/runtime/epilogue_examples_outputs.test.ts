@@ -102,7 +102,7 @@ describe('dtypes of operands and outputs', () => {
     expect(await values(F)).toEqual(await each(p, ({ acc }) => stored(acc)))
   })
 
-  test.each(['i8', 'u8', 'f32', 'f16', 'i32'] as const)('integer products into %s', async (out) => {
+  test.each(half(['i8', 'u8', 'f32', 'f16', 'i32'] as const))('integer products into %s', async (out) => {
     const p = problem([0, 20, 24, 16], { A: 'i8', out })
     await checked(gemm(p, `${out}(acc * 2 + 1)`))
     const [low, high] = out === 'i8' ? [-128, 127] : out === 'u8' ? [0, 255] : [-Infinity, Infinity]
@@ -115,7 +115,7 @@ describe('dtypes of operands and outputs', () => {
     expect(await values(p.out)).toEqual(await each(p, ({ acc }) => (acc * 0.1) / 3))
   })
 
-  test.each(['e4m3', 'bf16', 'f32', 'i8'] as const)('%s operands of the product', async (A) => {
+  test.each(half(['e4m3', 'bf16', 'f32', 'i8'] as const))('%s operands of the product', async (A) => {
     const p = problem([0, 32, 32, 32], { A, out: 'f32' })
     const bias = whole('f32', [32], 3)
     const b = await bias.toArray()
@@ -152,11 +152,13 @@ describe('reductions are outputs', () => {
     expect(await values(amax)).toEqual(expected)
   })
 
-  test.each([
-    ['one row', [0, 1, 24, 16], 'max[m, n]'],
-    ['no batch, reduced over it', [0, 20, 24, 16], 'max[l, m, n]'],
-    ['one row of many batches, claimed', [3, 1, 24, 16], 'amax: f32 = max[l, m, n]'],
-  ] as const)('%s: reduced axes of extent 1 are no axes, and the tensor cores compute it', async (_, shape, what) => {
+  test.each(
+    half([
+      ['one row', [0, 1, 24, 16], 'max[m, n]'],
+      ['no batch, reduced over it', [0, 20, 24, 16], 'max[l, m, n]'],
+      ['one row of many batches, claimed', [3, 1, 24, 16], 'amax: f32 = max[l, m, n]'],
+    ] as const),
+  )('%s: reduced axes of extent 1 are no axes, and the tensor cores compute it', async (_, shape, what) => {
     const [p, amax] = [problem([...shape]), blank('f32', [1])]
     const equation = what.includes('=') ? what : `amax = ${what}`
     const args = gemm(p, `D = acc * 0.5; ${equation}(abs(D)); return D, amax`, { amax })

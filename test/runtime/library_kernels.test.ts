@@ -9,6 +9,7 @@ import { KtlKernel } from '../../runtime/kernels/ktl_kernel.ts'
 import { libraryKernels } from '../../runtime/programs/library.ts'
 import { randomValues } from '../../runtime/selftest/values.ts'
 import { verify } from '../../runtime/selftest/verify.ts'
+import { FULL } from '../cases_of.ts'
 
 let device: Device
 beforeAll(async () => {
@@ -107,7 +108,8 @@ describe('convolutions and their gradients are the sums of the same products', (
     expect(await run(name, { input: X, filter: W }, out)).toEqual([...sums.out])
     expect(await run(`${name}_data_gradient`, { gradient: G, filter: W }, input)).toEqual([...sums.input].map((s) => s + 0))
     expect(await run(`${name}_filter_gradient`, { gradient: G, input: X }, filter)).toEqual([...sums.filter].map((s) => s + 0))
-    await check(`${name}_data_gradient${suffix}`, { gradient: random('bf16', out), filter: random('bf16', filter, 2), out: device.empty('f32', input), ...steps })
+    // Of other types: those of one axis and of three are as those of two.
+    if (FULL || name === 'conv') await check(`${name}_data_gradient${suffix}`, { gradient: random('bf16', out), filter: random('bf16', filter, 2), out: device.empty('f32', input), ...steps })
   }) // prettier-ignore
 })
 
@@ -129,12 +131,16 @@ describe('quantisation', () => {
     new ScaledOperand(device.empty(data, [4, 256]), device.empty(scale, [Math.ceil(4 / mode[0]), 256 / mode[1]]), { mode, ...more })
   test.each([
     ['mx', () => scaled('e4m3', 'ue8m0', [1, 32])],
-    ['mx', () => scaled('e2m1', 'ue8m0', [1, 32])],
     ['nvfp4', () => scaled('e2m1', 'ue4m3', [1, 16], { globalScale: 0.25 })],
     ['1x128', () => scaled('e4m3', 'f32', [1, 128])],
-    ['1x128', () => scaled('i8', 'f32', [1, 128])],
     ['128x1', () => scaled('e4m3', 'f32', [128, 1])],
     ['tensorwise', () => new ScaledOperand(device.empty('e5m2', [4, 256]), null, { globalScale: 0.125 })],
+    ...(FULL
+      ? ([
+          ['mx', () => scaled('e2m1', 'ue8m0', [1, 32])],
+          ['1x128', () => scaled('i8', 'f32', [1, 128])],
+        ] as const)
+      : []),
   ] as const)('%s %#', async (name, make) => {
     const Y = make()
     await check(`quantize_${name}`, { X: X(), Y })

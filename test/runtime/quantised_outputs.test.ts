@@ -15,6 +15,7 @@ import {
   type Device,
   type Tensor,
 } from '../../runtime/index.ts'
+import { FULL as EVERY } from '../cases_of.ts'
 import { blockIndices, blockShape, quantise } from '../compiler/quantise_whole.ts'
 
 /** Rows of all lanes, and last blocks of 16 columns. */
@@ -180,7 +181,10 @@ describe.each(SETS)('%s', { timeout: 60_000 }, (kind, spec, forms) => {
   })
   afterAll(() => device.close())
 
-  test.each(forms.map((one) => [nameOf(one), one] as const))('%s', (_, one) =>
+  // SM90 and SM100 share the steps: where not all runs, each of the common forms is on one of them.
+  const turn = kind === 'sm90' ? 0 : 1
+  const met = forms.filter((one) => EVERY || kind === 'sm80' || WIDE.includes(one) || FORMS.indexOf(one) % 2 === turn)
+  test.each(met.map((one) => [nameOf(one), one] as const))('%s', (_, one) =>
     check(device, kind, [one], one.block > 32 ? OUTER : FULL),
   )
   test('two outputs of one value', () => check(device, kind, forms.slice(0, 2)))

@@ -13,7 +13,7 @@ import { dequantize } from '../../runtime/operations/quantize.ts'
 import { loadSource } from '../../runtime/programs/program.ts'
 import { randomValues } from '../../runtime/selftest/values.ts'
 import { verify } from '../../runtime/selftest/verify.ts'
-import { schedulesOf } from '../cases_of.ts'
+import { FULL, half, schedulesOf } from '../cases_of.ts'
 import { swizzleScales, unswizzleScales, type ScaleTilesOptions } from '../../runtime/tensors/scale_tiles.ts'
 import { errorOf } from './errors.ts'
 
@@ -63,17 +63,22 @@ describe.each(['virtual-sm90', 'virtual-sm100'] as const)('%s', (name) => {
     return kernel
   }
 
-  test.each([
+  const decoded = [
     [[300, 200], [1, 32], { outer: 0 }],
     [[1, 1], [1, 32], { outer: 0 }],
     [[130, 259], [32, 1], { outer: 1 }],
     [[2, 3, 129, 40], [1, 1, 1, 8], { outer: 2 }],
     [[2, 70, 131], [1, 16, 1], { outer: 2, inner: 1 }],
-  ] as const)('decoding %j in blocks of %j', async (shape, mode, tiles) => {
-    const blocks = shape.map((extent, i) => Math.ceil(extent / mode[i]!))
-    const [plain, tiled] = await both(values('e4m3', shape, 1), scales('ue8m0', blocks, 2), mode, tiles)
-    expect(await bytes(await dequantize(tiled))).toEqual(await bytes(await dequantize(plain)))
-  })
+  ] as const
+  // Plain CUDA is the same on both: one decodes every second one, the other the others.
+  test.each(name === 'virtual-sm90' || FULL ? half(decoded) : decoded.filter((one) => !half(decoded).includes(one)))(
+    'decoding %j in blocks of %j',
+    async (shape, mode, tiles) => {
+      const blocks = shape.map((extent, i) => Math.ceil(extent / mode[i]!))
+      const [plain, tiled] = await both(values('e4m3', shape, 1), scales('ue8m0', blocks, 2), mode, tiles)
+      expect(await bytes(await dequantize(tiled))).toEqual(await bytes(await dequantize(plain)))
+    },
+  )
 
   test('operands of a GEMM, with a global scale and a batch', async () => {
     const [l, m, n, k] = [2, 33, 150, 80]
