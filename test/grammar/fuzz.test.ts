@@ -49,7 +49,7 @@ test('random tokens', () => {
   const soup = fc.array(fc.constantFrom(...FRAGMENTS), { maxLength: 60 })
   fc.assert(
     fc.property(soup, fc.constantFrom('', ' '), (parts, between) => check(parts.join(between))),
-    { numRuns: FULL ? 1500 : 750 },
+    { numRuns: FULL ? 1500 : 400 },
   )
 })
 
@@ -67,7 +67,7 @@ test('valid programs with something cut out, doubled or put in', () => {
         return t.slice(0, start) + insert + t.slice(start + length)
       }, text),
     )
-  fc.assert(fc.property(edited, check), { numRuns: FULL ? 600 : 300 })
+  fc.assert(fc.property(edited, check), { numRuns: FULL ? 600 : 150 })
 })
 
 /** Texts that once took time quadratic in their length, and their like. */
@@ -84,7 +84,7 @@ test.each(MONOTONOUS)('many %j take work in proportion', (unit) => {
       check(`kernel f(A: f32[m]) -> D: f32[m] { D = A\n${text}}`)
     })
   }
-  const most = FULL ? 1 << 16 : 1 << 14
+  const most = FULL ? 1 << 16 : 1 << 13
   // Quadratic would be 64 times as much.
   expect(work(most) / work(most / 8)).toBeLessThan(12)
 })
