@@ -123,13 +123,13 @@ function readFragment(
   c.out.line('#pragma unroll')
   if (bytes === 2 && columns >= 16) {
     c.out.block(`for (u32 i = 0; i < ${columns / 16}; ++i)`, () => {
-      const wrapper = across ? 'ldmatrix_x4_trans_words' : 'ldmatrix_x4_words'
-      c.wrappers.add(wrapper)
+      const loadFour = across ? 'ldmatrix_x4_trans' : 'ldmatrix_x4'
+      c.wrappers.add(`${loadFour}_words`)
       const chunk = swizzled(swizzle, '(2 * i + lane / 16)', MATRIX_ROW)
       const address = across
         ? `i * ${16 * 16 * bytes} + ${transposedMatrices(swizzle)}`
         : `(lane % 16) * ${pitch} + ${chunk} * 16`
-      c.out.line(`const uint4 four = ${wrapper.replace('_words', '')}(slot + ${address});`, where)
+      c.out.line(`const uint4 four = ${loadFour}(slot + ${address});`, where)
       for (const [m, part] of ['x', 'y', 'z', 'w'].entries()) {
         value(`8 * i + ${2 * m}`, `four.${part} & 0xffff`)
         value(`8 * i + ${2 * m + 1}`, `four.${part} >> 16`)

@@ -70,32 +70,41 @@ export function emitTileStage(context: SimtContext, stage: Stage, tile: SimtTile
     // Of tiles that are whole nothing is asked of an element, and none is looked for: that costs more than to compute it.
     const placed = placedStores(context, stage, tile)
     if (held) return emitHeld(context, held, stage.loops, { patch, sides, sums, placed })
-    const { rows, columns } = sides
-    const store = (): void => {
-      const more = [...rows.emit(patch.row), ...columns.emit(patch.column)]
-      const emit = (): void => emitStores(context, stage.results, sums)
-      if (more.length > 0) out.block(`if (${more.join(' && ')})`, emit)
-      else emit()
+    const finish = (): void => {
+      for (const node of stage.loops) finishAccumulator(context, node, sums.get(node)!)
     }
-    const emitElements = (element: () => void): void =>
-      forPatch(context, patch, () => {
-        for (const node of stage.loops) finishAccumulator(context, node, sums.get(node)!)
-        element()
-      })
-    const asked = (): void => void out.block(`if (${rows.exists(patch.row)} && ${columns.exists(patch.column)})`, store)
-    if (patch.single) return emitElements(asked)
-    out.block(`if (${[rows.whole, columns.whole, ...placed.conditions].join(' && ')})`, () => {
-      placed.declare()
-      emitElements(() => {
-        if (placed.needsPositions) {
-          rows.emit(patch.row)
-          columns.emit(patch.column)
-        }
-        emitStores({ ...context, placed: placed.elements }, stage.results, sums)
-      })
-    })
-    out.block('else', () => emitElements(asked))
+    emitPatch(context, { patch, sides, placed }, finish, (own) => emitStores(own, stage.results, sums))
   })
+}
+
+/** Elements of a patch: those of whole tiles are stored where `placed` says. `before`: of each, whether it exists or not. */
+function emitPatch(
+  context: SimtContext,
+  { patch, sides: { rows, columns }, placed }: { patch: Patch; placed: PlacedStores } & Pick<Tiling, 'sides'>,
+  before: () => void,
+  store: (context: SimtContext) => void,
+): void {
+  const { out } = context
+  const storeAt = (own: SimtContext, isFound: boolean): void => {
+    const more = isFound ? [] : [...rows.emit(patch.row), ...columns.emit(patch.column)]
+    if (more.length > 0) out.block(`if (${more.join(' && ')})`, () => store(own))
+    else store(own)
+  }
+  const emitElements = (element: () => void): void =>
+    forPatch(context, patch, () => {
+      before()
+      element()
+    })
+  const asked = (): void =>
+    emitElements(() =>
+      out.block(`if (${rows.exists(patch.row)} && ${columns.exists(patch.column)})`, () => storeAt(context, false)),
+    )
+  if (patch.single) return asked()
+  out.block(`if (${[rows.whole, columns.whole, ...placed.conditions].join(' && ')})`, () => {
+    placed.declare()
+    emitElements(() => storeAt({ ...context, placed: placed.elements }, !placed.needsPositions))
+  })
+  out.block('else', asked)
 }
 
 /** Where the elements of a whole patch go, by output: so far from its first one. */
@@ -175,24 +184,11 @@ function emitHeld(
   })
   // An operand may be the very tensor that is stored to, and elements of the edge are read by several threads.
   out.line('__syncthreads();')
-  out.block(`if (${[rows.whole, columns.whole, ...placed.conditions].join(' && ')})`, () => {
-    placed.declare()
-    forPatch(context, patch, () => {
-      if (placed.needsPositions) {
-        rows.emit(patch.row)
-        columns.emit(patch.column)
-      }
-      emitCodeStores({ ...context, placed: placed.elements }, stores, codes)
-    })
-  })
-  out.block('else', () =>
-    forPatch(context, patch, () =>
-      out.block(`if (${rows.exists(patch.row)} && ${columns.exists(patch.column)})`, () => {
-        rows.emit(patch.row)
-        columns.emit(patch.column)
-        emitCodeStores(context, stores, codes)
-      }),
-    ),
+  emitPatch(
+    context,
+    { patch, sides, placed },
+    () => {},
+    (own) => emitCodeStores(own, stores, codes),
   )
 }
 

@@ -88,13 +88,13 @@ export function rowEndBytes(
   extents: Extents,
   { dirtyBytes }: Machine,
 ): number {
-  const tiles = Math.ceil((extents[inner] ?? 1) / columns)
-  if (tiles === 1) return 0
-  return outputs.reduce((sum, { dtype, axes, order, divisibility }) => {
-    if (divisibility !== 'element' || order.at(-1) !== inner) return sum
-    const rows = axes.reduce((product, axis) => product * (axis === inner ? 1 : (extents[axis] ?? 1)), 1)
-    const bytes = (rows * (extents[inner] ?? 1) * DTYPES[dtype].bits) / 8
-    return sum + rows * tiles * ROW_END_BYTES * Math.max(0, 1 - dirtyBytes / bytes)
+  const extent = extents[inner] ?? 1
+  const tiles = Math.ceil(extent / columns)
+  if (tiles <= 1) return 0
+  return outputs.reduce((sum, operand) => {
+    if (operand.divisibility !== 'element' || operand.order.at(-1) !== inner) return sum
+    const rowBytes = (extent * DTYPES[operand.dtype].bits) / 8
+    return sum + (tiles * ROW_END_BYTES * Math.max(0, bytesOf(operand, extents) - dirtyBytes)) / rowBytes
   }, 0)
 }
 
