@@ -279,4 +279,23 @@ describe('padded groups', { timeout: 300_000 }, () => {
       ],
     ])
   })
+
+  test('whole tiles of patches have rows that do not count', async () => {
+    const p = new ProgramBuilder(
+      ['g', 'm', 'n', 'k'],
+      { A: { dtype: 'f32', axes: ['g', 'm', 'k'] }, B: { dtype: 'f32', axes: ['g', 'k', 'n'] }, len: OFF },
+      {},
+      { m: { ragged: { by: 'len', group: 'g', form: 'padded' } } },
+    )
+    const value = p.product(p.input('A'), p.input('B'), ['k'])
+    const program = p.program('padded', { D: { dtype: 'f32', axes: ['g', 'm', 'n'], value } })
+    const [g, m, n, k, len] = [3, 16, 32, 1, [16, 3, 0]]
+    const [A, B] = [numbers(g * m * k), numbers(g * k * n)]
+    const D = Array.from({ length: g * m * n }, (_, i) => {
+      const [group, row] = [Math.floor(i / n / m), Math.floor(i / n) % m]
+      return row < len[group]! ? A[group * m + row]! * B[group * n + (i % n)]! : untouched('f32')
+    })
+    const inputs = { extents: { g, m, n, k }, tensors: { A, B, len } }
+    await check(program, [[inputs, { outputs: { D }, tolerance: 1e-6 }]], { tile: [4, 16], patch: [2, 2] })
+  })
 })
