@@ -98,6 +98,30 @@ export function emitRowsAhead(operand: TensorOperand, name: string, c: EmitConte
   })
 }
 
+/** The elements of a lane, of the only sub-tile that its warp has. `row`: the i-th of a lane's. */
+export function emitLoadElements(op: LoadAhead, row: (i: string) => string, c: EmitContext): void {
+  const operand = operandOf(c, op.operand)
+  const { compute } = DTYPES[operand.dtype]
+  const values = arrayOf(c, op.operand)
+  c.out.line(`${CUDA_COMPUTE_TYPE[compute]} ${values}[${c.tile.count}];`)
+  c.out.line('#pragma unroll')
+  c.out.block(`for (u32 j = 0; j < ${c.tile.count}; ++j)`, () => {
+    c.out.line(`const u32 m = ${row('(j / 2 % 2)')}, n = ${firstColumn(c)} + lane % 4 * 2 + j / 4 * 8 + j % 2;`)
+    const inside = `m < ${c.names.end('m')} && n < ${c.names.edge('n')}`
+    const value = load(c, operand, element(c, operand, { m: 'm', n: 'n' }))
+    c.out.line(`${values}[j] = ${guardOf(op, c)}${inside} ? ${value} : ${literal(compute, 0).text};`, note(c, `load ${op.operand}`)) // prettier-ignore
+  })
+}
+
+export function emitElementsAhead(operand: TensorOperand, name: string, c: EmitContext): void {
+  const { count } = c.tile
+  c.out.line('#pragma unroll')
+  c.out.line(
+    `for (u32 j = 0; j < ${count}; ++j) ${name}[j] = ${arrayOf(c, operand.name)}[j];`,
+    note(c, `use ${operand.name}`),
+  )
+}
+
 /** Bytes of a line of L2. */
 const LINE = 128
 

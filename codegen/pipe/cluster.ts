@@ -2,7 +2,7 @@
 import type { TileProgram } from '../../compiler/ir/pipe.ts'
 import type { SourceBuilder } from '../cuda/source_builder.ts'
 import type { EmitContext } from './context.ts'
-import { depthBounds, emitGroupWalk } from './tiles.ts'
+import { depthBounds, emitGroupWalk, stepName } from './tiles.ts'
 
 /**
  * Units (the tiles of a preferred cluster) are walked in groups of `tile_group` rows so that neighbours share A and B in L2.
@@ -10,8 +10,9 @@ import { depthBounds, emitGroupWalk } from './tiles.ts'
  */
 export function emitTileOrigin(
   file: SourceBuilder,
-  { cluster: { fallback, shape, splits }, domain: { groups, sums, parts } }: TileProgram,
+  { cluster: { fallback, shape, splits }, domain }: TileProgram,
 ): void {
+  const { groups, sums, parts } = domain
   const nested = (inner: (q: string, s: string) => string): string => inner('place % FALLBACK', 'place / FALLBACK')
   const across =
     fallback === null
@@ -60,7 +61,7 @@ ${split}  const u32 units = units_m * units_n, group_units = tile_group * units_
   const u32 in_group = in_batch - ${band} * group_units;
   const u32 rows = min(tile_group, units_m - ${band} * tile_group);
   const u32 unit_m = ${band} * tile_group + in_group % rows, unit_n = in_group / rows;
-${depth.before}  return {(unit_m * CLUSTER_M + place_m(place)) * CTA_M, (unit_n * CLUSTER_N + place_n(place)) * TILE_N, batch${depth.values}${values}};
+${depth.before}  return {(unit_m * CLUSTER_M + place_m(place)) * CTA_M, (unit_n * CLUSTER_N + place_n(place)) * ${stepName(domain)}, batch${depth.values}${values}};
 }
 `)
 }

@@ -12,7 +12,7 @@ import { emitPacked } from './packed.ts'
 import { element, expressionText, fromWord, leafText, load, operandOf, stored } from './epilogue_values.ts'
 import { emitFetchedLoad, emitRowsLoad } from './fetch.ts'
 import { emitComputed, type Place } from './looked_up.ts'
-import { emitColumnsAhead, emitRowsAhead } from './ahead.ts'
+import { emitColumnsAhead, emitElementsAhead, emitRowsAhead } from './ahead.ts'
 import type { RegisterTile } from './register_tile.ts'
 
 type OpOf<K extends EpilogueOp['op']> = Extract<EpilogueOp, { op: K }>
@@ -101,6 +101,7 @@ export function emitAuxLoad(op: AuxLoad, c: EmitContext): void {
     }
     case 'full': {
       c.out.line(`${type} ${name}[${tile.count}];`, where)
+      if (op.ahead) return emitElementsAhead(operand, name, c)
       if (op.fetched) return emitFetchedLoad(op, op.fetched, operand, guard, zero, c)
       if (op.rows) return emitRowsLoad(op, operand, guard, zero, c)
       const elements = (): void =>

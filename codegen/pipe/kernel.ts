@@ -20,7 +20,7 @@ import { stageBytes } from './loads.ts'
 import { kernelNames } from './names.ts'
 import { emitRepack, repackEntry } from './repack.ts'
 import { registerTile } from './register_tile.ts'
-import { unitsAcross } from './tiles.ts'
+import { stepName, unitsAcross } from './tiles.ts'
 import { tracedLaunch, tracePointer, Tracer, traceWrapper } from './trace.ts'
 
 export type Define = (text: string, comment?: string, type?: string) => void
@@ -134,7 +134,7 @@ function emitConstants(file: SourceBuilder, program: TileProgram, target: Target
     file.line(`constexpr ${type} ${text};${comment && `  // ${comment}`}`)
   }
   define(
-    `CTA_M = ${domain.rows.extent}, TILE_N = ${domain.columns.extent}, TILE_K = ${domain.depth}`,
+    `CTA_M = ${domain.rows.extent}, TILE_N = ${domain.columns.extent}, ${domain.columns.step === undefined ? '' : `STEP_N = ${domain.columns.step}, `}TILE_K = ${domain.depth}`,
     `${cluster.pair > 1 ? 'each CTA of a pair has half of the rows of the tile; ' : ''}k is ${depthBytes(program)} bytes`,
   )
   define(
@@ -223,9 +223,10 @@ function emitKernel(params: readonly ParamRule[], entry: string, c: EmitContext,
     out.line('const u32 smem = (shared_address(dynamic_smem) + 1023) & ~1023u;')
     out.line('const u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32;')
     c.tracer?.declare(c)
+    const step = stepName(program.domain)
     const units = {
       units_m: 'units_m = (M + CTA_M * CLUSTER_M - 1) / (CTA_M * CLUSTER_M)',
-      units_n: 'units_n = (N + TILE_N * CLUSTER_N - 1) / (TILE_N * CLUSTER_N)',
+      units_n: `units_n = (N + ${step} * CLUSTER_N - 1) / (${step} * CLUSTER_N)`,
     }
     const { groups } = program.domain
     if (groups) out.line(`const u32 ${units[unitsAcross(groups)]};`)

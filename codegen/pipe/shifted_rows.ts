@@ -4,7 +4,7 @@
  * ends of the rows of a warp are stored element by element.
  */
 import type { EpilogueOp } from '../../compiler/ir/pipe_epilogue.ts'
-import { PIECE_BYTES, shiftedRowBytes } from '../../compiler/space/layout.ts'
+import { PIECE_BYTES, SECTOR_BYTES, shiftedRowBytes } from '../../compiler/space/layout.ts'
 import { call, call0, note, rawType, slotAddress, type EmitContext } from './context.ts'
 import { element, operandOf, pairBits, storedBits } from './epilogue_values.ts'
 import { storeWhole as storeWords, type RowStore } from './row_words.ts'
@@ -19,12 +19,16 @@ function emitWords(op: StageWrite | RowStore, c: EmitContext): void {
   c.out.line(`const bool words = (${first} | ${pitch} * ${op.bytes}) % 4 == 0;`)
 }
 
+/** Do tiles overlap, and store whole sectors alone? */
+const overlaps = (c: EmitContext): boolean => c.program.domain.columns.step !== undefined
+
 /** Is all of the sub-tile inside of the output? */
 const isInside = (c: EmitContext): string =>
   `warp_row + ${c.program.layout.rowsPerWarp} <= ${c.names.end('m')} && subtile_col + ${c.program.subtileColumns} <= ${c.names.edge('n')}`
 
 /** `asWords`: of whole sub-tiles of words. */
 export function stageAnywhere(op: StageWrite, c: EmitContext, asWords: () => void): void {
+  if (overlaps(c)) return stageShifted(op, c)
   c.out.block('', () => {
     emitWords(op, c)
     c.out.block(`if (words && ${isInside(c)})`, asWords)
@@ -37,8 +41,9 @@ export function storeAnywhere(op: RowStore, c: EmitContext): void {
   const where = note(c, `store ${op.operand}`)
   const { raw } = shapeOf(op, c)
   c.out.block('', () => {
-    emitWords(op, c)
     c.out.line(`const i64 pitch = ${c.names.stride(op.operand, c.names.m)};`)
+    if (overlaps(c)) return storeShifted(op, c)
+    emitWords(op, c)
     c.out.block(`if (words && ${isInside(c)})`, () => {
       const first = `&${element(c, operand, { m: 'warp_row', n: 'subtile_col' })}`
       c.out.line(`${raw}* const first = reinterpret_cast<${raw}*>(${first});`, where)
@@ -60,7 +65,7 @@ function stageShifted(op: StageWrite, c: EmitContext): void {
   const where = { role: c.role?.name ?? null, note: `stage ${op.operand}` }
   c.out.block('', () => {
     c.out.line(`const u32 slot = ${slotAddress(c, op.buffer)};`, where)
-    c.out.block(`if (column > 0 && !words && lane < ${layout.rowsPerWarp})`, () => {
+    c.out.block(`if (column > 0${overlaps(c) ? '' : ' && !words'} && lane < ${layout.rowsPerWarp})`, () => {
       emitCarry(c, `slot + ${op.carry} + lane * 16`, `slot + lane * ${pitch}`, 'the row so far')
     })
     c.out.line('__syncwarp();')
@@ -100,13 +105,16 @@ function storeShifted(op: RowStore, c: EmitContext): void {
       `const u32 slot = ${slotAddress(c, op.buffer)} + lane / ${pieces} * ${pitch}, w = lane % ${pieces};`,
       where,
     )
+    const words = overlaps(c) ? '' : 'words || '
     c.out.line(
-      `const bool begins = words || column == 0, is_last = words || column + ${columns} >= ${layout.columns} || subtile_col + ${columns} >= ${edge};`,
+      `const bool begins = ${words}column == 0, is_last = ${words}column + ${columns} >= ${layout.columns} || subtile_col + ${columns} >= ${edge};`,
     )
     // From the warp's first column on: the same in all sub-tiles.
     const first = at(`warp_row + lane / ${pieces}`, '(subtile_col - column)')
     c.out.line(`${raw}* const first = reinterpret_cast<${raw}*>(${first});`, where)
-    c.out.block(`if (${isInside(c)})`, () => storeWhole(shape, c, where))
+    if (overlaps(c)) {
+      c.out.block(`if (at.n > 0 && ${isInside(c)})`, () => storeOwn(shape, c, where))
+    } else c.out.block(`if (${isInside(c)})`, () => storeWhole(shape, c, where))
     c.out.block('else', () => storeCut(shape, c, where))
     c.out.block(`if (!is_last && lane < ${layout.rowsPerWarp})`, () => {
       const row = `${slotAddress(c, op.buffer)} + lane * `
@@ -187,6 +195,39 @@ function storeWhole(shape: Shape, c: EmitContext, where: object): void {
   )
 }
 
+/**
+ * Of tiles that overlap, sectors that begin in the step of a tile are its own. Declares how many pieces of a row are of one that begins before, and the first
+ * piece of the next tile.
+ */
+function emitOwn({ bytes }: Shape, c: EmitContext): void {
+  const pieces = SECTOR_BYTES / PIECE_BYTES
+  const sector = `static_cast<u32>(reinterpret_cast<u64>(row)) % ${SECTOR_BYTES}`
+  c.out.line(`const int skipped = ${sector} == 0 ? 0 : ${pieces} - static_cast<int>(${sector} / ${PIECE_BYTES});`)
+  c.out.line(`const int behind = STEP_N * ${bytes} / ${PIECE_BYTES} + skipped;`)
+}
+
+/** Of sub-tiles inside of the output, and not at the beginning of its rows. */
+function storeOwn(shape: Shape, c: EmitContext, where: object): void {
+  const { rows, step, count, pieces, per, pitch } = shape
+  const forRows = (body: () => void): void => {
+    c.out.line('#pragma unroll')
+    c.out.block(`for (u32 i = 0; i < ${count}; ++i)`, body)
+  }
+  const isRow = step > rows ? `lane / ${pieces} < ${rows} && ` : ''
+  c.out.line(`uint4 own[${count}];`)
+  forRows(() => {
+    const own = `own[i] = ${call0(c, 'load_shared_v4', `slot + i * ${step * pitch} + w * ${PIECE_BYTES}`)};`
+    c.out.line(step > rows ? `if (lane / ${pieces} < ${rows}) ${own}` : own, where)
+  })
+  forRows(() => {
+    emitRow(shape, c)
+    emitOwn(shape, c)
+    c.out.line(`const int piece = static_cast<int>(column) / ${per} + w;`)
+    const to = `row + (static_cast<int>(column) - before) + w * ${per}`
+    c.out.line(`if (${isRow}piece >= skipped && piece < behind) *reinterpret_cast<uint4*>(${to}) = own[i];`, where)
+  })
+}
+
 /** Of those that stick out of it, which the others wait for where there is one wave, in few instructions. */
 function storeCut(shape: Shape, c: EmitContext, where: object): void {
   const { rows, columns, step, count, pieces, per, pitch } = shape
@@ -201,14 +242,18 @@ function storeCut(shape: Shape, c: EmitContext, where: object): void {
     )
     emitRow(shape, c)
     // Elements of others in the first piece, and behind which the row ends.
-    c.out.line(`const int others = begins ? before : 0, end = before + left, from = w * ${per};`)
+    if (overlaps(c)) {
+      emitOwn(shape, c)
+      c.out.line(`const int others = !begins ? 0 : at.n > 0 ? skipped * ${per} : before;`)
+      c.out.line(`const int end = min(before + left, behind * ${per} - static_cast<int>(column)), from = w * ${per};`)
+    } else c.out.line(`const int others = begins ? before : 0, end = before + left, from = w * ${per};`)
     const own = call0(c, 'load_shared_v4', `slot + i * ${step * pitch} + w * ${PIECE_BYTES}`)
     const to = 'row + (static_cast<int>(column) - before) + from'
     c.out.line(`if (from >= others && from + ${per} <= end) *reinterpret_cast<uint4*>(${to}) = ${own};`, where)
     c.out.block('if (others > 0)', () => emitElements(shape, c, '0', 'e >= others && e < end', where))
     c.out.block('if (is_last)', () => {
       c.out.line(`const int piece = end / ${per};`)
-      emitElements(shape, c, 'piece', `e < end % ${per} && (piece > 0 || others == 0)`, where)
+      emitElements(shape, c, 'piece', `e < end % ${per} && piece * ${per} >= others`, where)
     })
   })
 }

@@ -4,7 +4,7 @@
  * them, are added up together.
  */
 import type { RaggedAxis } from '../../compiler/ir/tensor.ts'
-import { hasTail, type Groups } from '../../compiler/space/domain.ts'
+import { hasTail, type Domain, type Groups } from '../../compiler/space/domain.ts'
 import type { SourceBuilder } from '../cuda/source_builder.ts'
 import { depthOfShare, emitShare } from './depth.ts'
 import { emitOps, note, type EmitContext, type OpOf } from './context.ts'
@@ -19,6 +19,9 @@ export const tileOrigin = (c: EmitContext, cta: string): string => {
   const groups = domain.sums ? groupArguments(c) : []
   return `tile_origin(${[placeOf(c, cta), 'units_m', 'units_n', 'tile_group', ...cut, ...groups].join(', ')})`
 }
+
+/** What tells one tile from the next along n. */
+export const stepName = ({ columns: { step } }: Domain): string => (step === undefined ? 'TILE_N' : 'STEP_N')
 
 /** How many units there are beside each other: along the other axis than the groups'. */
 export const unitsAcross = ({ along }: Groups): 'units_m' | 'units_n' => (along === 'm' ? 'units_n' : 'units_m')

@@ -17,7 +17,7 @@ export interface AuxLoad {
   readonly fetched?: Fetched
   /** Rows that begin anywhere: the warp copies them to its slot, and reads its values there. */
   readonly rows?: { readonly buffer: string }
-  /** An operand along n or m whose values `load_ahead` has brought to registers. */
+  /** Its values are those that `load_ahead` has brought to registers. */
   readonly ahead?: boolean
   /** Load only when this scalar is not 0 (skip0). */
   readonly guard: Node | null
@@ -52,12 +52,13 @@ export interface StoreOp {
 
 /**
  * What a warp needs of an operand along n or m for the whole tile, to registers before its MMAs. Columns are spread over the lanes, which ask
- * each other for them; the rows of a lane are its own. Of an operand along both, which has no room there: its lines to L2.
+ * each other for them; the rows of a lane are its own. Of an operand along both: its lines to L2, or the lane's `elements`, where they are few.
  */
 export interface LoadAhead {
   readonly op: 'load_ahead'
   readonly operand: string
   readonly shape: 'row' | 'column' | 'full'
+  readonly elements?: boolean
   readonly guard: Node | null
 }
 

@@ -26,7 +26,8 @@ export function printTileProgram(program: TileProgram): string {
     const { by, group, form } = domain.sums
     lines.push(`  sums of groups, ${form} by ${by} as ${group}`)
   }
-  const { axis: columns, interleaved } = domain.columns
+  const { axis: columns, interleaved, step } = domain.columns
+  if (step !== undefined) lines.push(`  tiles ${step} columns apart, whole sectors of outputs`)
   if (interleaved !== undefined)
     lines.push(`  columns 2${columns} and 2${columns} + 1 of ${interleaved} for each of ${columns}`)
   for (const { axis, outer } of domain.loops) lines.push(`  loop over tiles of ${[...outer, axis].join(', ')}`)
@@ -324,7 +325,7 @@ function printOp(op: TileOp): string {
       return `${op.op} ${op.operand} by ${map} -> ${buffer}[${ring}] on ${barrier}, ${bytes} B, ${subtiles} in a tile${guarded(op.guard)}`
     }
     case 'load_ahead':
-      return `load_ahead ${op.operand} (${op.shape})${guarded(op.guard)}`
+      return `load_ahead ${op.operand} (${op.shape}${op.elements ? ', elements' : ''})${guarded(op.guard)}`
     case 'aux_load':
       return (
         `aux_load ${op.operand} (${op.shape}${op.vector ? ', vector' : ''}${op.ahead ? ', ahead' : ''}` +

@@ -22,6 +22,11 @@ export interface Domain {
   readonly columns: {
     readonly axis: string
     readonly extent: number
+    /**
+     * From one tile to the next; absent: the extent. Fewer: tiles overlap by a sector of memory, so that each stores whole ones alone, wherever
+     * rows begin.
+     */
+    readonly step?: number
     /** Axis of the operand with columns, of which 2n and 2n + 1 belong to column n; absent: it has those of the output. */
     readonly interleaved?: string
   }
@@ -42,6 +47,9 @@ export interface Domain {
   /** `persistent`: CTAs take every so many tiles; `dynamic`: the device hands them out (cluster launch control). */
   readonly walk: 'persistent' | 'dynamic'
 }
+
+/** Columns from one tile to the next. */
+export const stepOf = ({ columns: { extent, step = extent } }: Domain): number => step
 
 /** Are tiles cut into parts of k only where whole waves leave some? */
 export const hasTail = ({ parts, groups }: Domain): boolean => parts !== undefined && !groups

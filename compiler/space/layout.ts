@@ -95,6 +95,8 @@ export interface SharedTile {
 
 /** What memory is read and written in where rows begin anywhere. */
 export const PIECE_BYTES = 16
+/** Of memory: the least that L2 writes without the rest of a line. */
+export const SECTOR_BYTES = 32
 
 /** A row of so many elements that stands as far from a multiple of a piece as in memory, and ends in one more. */
 export const shiftedRowBytes = (elements: number, elementBytes: number): number => elements * elementBytes + PIECE_BYTES

@@ -7,7 +7,7 @@ import type { TensorOperand } from '../ir/tensor.ts'
 import { EXCHANGE, exchangeParams, waveOf } from '../targets/tensor_core/exchange.ts'
 import { accumulatorsOf } from './memory.ts'
 import { axesWithin, leavesOf, operandNamed, operandsOf, topological } from '../ir/walk.ts'
-import { hasTail, type Domain } from '../space/domain.ts'
+import { hasTail, stepOf } from '../space/domain.ts'
 
 const keyOf = (rule: ParamRule): string => {
   switch (rule.kind) {
@@ -127,12 +127,13 @@ function* shapeProblems(program: TileProgram): Generator<string> {
   else {
     const isPacked = domain.groups?.form === 'packed'
     const batch = domain.batch === null || isPacked ? [] : [{ axis: domain.batch, extent: 1 }]
-    const side = ({ axis, extent }: Domain['rows'], i: 0 | 1, along: 'm' | 'n') => ({
+    const side = (axis: string, step: number, i: 0 | 1, along: 'm' | 'n') => ({
       axis,
-      extent: extent * shape[i],
+      extent: step * shape[i],
       ...(isPacked && domain.groups!.along === along && { groups: domain.groups!.group }),
     })
-    const tiles = [side(domain.rows, 0, 'm'), side(domain.columns, 1, 'n'), ...batch]
+    const { rows, columns } = domain
+    const tiles = [side(rows.axis, rows.extent, 0, 'm'), side(columns.axis, stepOf(domain), 1, 'n'), ...batch]
     yield* expect('the blocks of the grid', grid.tiles, tiles)
     yield* expect('parts', grid.parts, domain.parts)
     yield* expect('blocks of a wave', grid.wave, waveBlocks(program))

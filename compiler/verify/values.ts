@@ -148,7 +148,7 @@ function flowOf(op: TileOp, program: TileProgram): Flow {
     case 'take_cells':
       return { reads: ['block', 'col', ...(op.from ? [] : ['acc'])], makes: ['sum'] }
     case 'load_ahead':
-      return { reads: ['at'], makes: op.shape === 'full' ? [] : [`ahead:${op.operand}`] }
+      return { reads: ['at'], makes: op.shape === 'full' && !op.elements ? [] : [`ahead:${op.operand}`] }
     case 'aux_load':
       return {
         reads: ['at', ...SHAPE_READS[op.shape], ...(op.ahead ? [`ahead:${op.operand}`] : [])],

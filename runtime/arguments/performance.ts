@@ -11,7 +11,7 @@ export type TileOrder = 'm' | 'n' | number
 
 /** Controls of `PerformanceControls`; null and left out are the same. */
 export interface PerformanceFields {
-  /** Default: groups of 8 rows. */
+  /** Default: groups of 8 rows; along rows of tiles where the output has 64 times the bytes of the operands. */
   readonly tileOrder?: TileOrder | null
   /** SMs that a persistent kernel may occupy: the others stay free for what runs beside it. Default: all. */
   readonly maxSms?: number | null

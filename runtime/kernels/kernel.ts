@@ -17,7 +17,7 @@ import { describe } from '../errors/describe.ts'
 
 /** How a call runs. */
 export interface KernelLaunchOptions<Compiled> extends ExecutionOptions {
-  /** Default: that of the arguments' `performance`, else groups of 8 rows. */
+  /** Default: that of the arguments' `performance`, else its own. */
   readonly tileOrder?: TileOrder
   /** Of this kernel; compiled (or taken from the cache) when left out. */
   readonly artifact?: Compiled

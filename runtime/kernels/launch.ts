@@ -131,9 +131,22 @@ function launchOptions(
 /** Rows of tiles walked before columns advance: neighbours share A and B in L2. */
 const MAX_TILE_GROUP = 8
 
+/**
+ * An output of so many times the bytes of all that it is made of: nothing needs to be shared, and rows of tiles are long stretches of memory. To
+ * 13 products with k of 2 to 768 on an H100: 3 to 16 % faster where this holds, up to 3 % slower from k = 65 on.
+ */
+const MOSTLY_OUTPUT = 64
+
+function isMostlyOutput(call: Call): boolean {
+  const bytes = callTensors(call).map(({ tensor }) => tensor.byteLength)
+  const largest = Math.max(...bytes)
+  return largest >= MOSTLY_OUTPUT * (bytes.reduce((sum, one) => sum + one, 0) - largest)
+}
+
 /** KTL4015 for an order that is none. */
-export function tileGroup({ recipe }: Artifact, { extents, performance }: Call, wanted?: TileOrder): number {
-  const order = checkTileOrder(wanted ?? performance?.tileOrder ?? MAX_TILE_GROUP)
+export function tileGroup({ recipe }: Artifact, call: Call, wanted?: TileOrder): number {
+  const { extents, performance } = call
+  const order = checkTileOrder(wanted ?? performance?.tileOrder ?? (isMostlyOutput(call) ? 1 : MAX_TILE_GROUP))
   if (recipe.grid.kind !== 'persistent') return 1
   const [rows] = recipe.grid.tiles
   const all = rows ? Math.max(1, Math.ceil((extents[rows.axis] ?? 1) / rows.extent)) : 1

@@ -63,6 +63,8 @@ export const SM80_CONSTANTS = {
   odd: 12,
   /** The same of few columns, whose rows follow each other. */
   behind: 4,
+  /** Whole sectors of tiles that overlap. */
+  sectors: 9,
   /** Of elements that fill no words, for the ends of the rows of a warp. */
   ends: 600,
   /** The same for a full operand read in rows that begin anywhere, in vectors and element by element, for a row operand, and for each product. */
@@ -97,7 +99,8 @@ export function estimateSm80(
   const { gemm, tile, warps, warpTile, perSm, a, b } = plan
   const [tileM, tileN, tileK] = tile
   const k = depthOf(gemm, extents, tileK)
-  const tiles = tilesOf(gemm, extents, [tileM, tileN])
+  const { overlap = 0 } = plan
+  const tiles = tilesOf(gemm, extents, [tileM, tileN - overlap])
   const slots = machine.sms * perSm
   const parts = plan.exchange?.parts ?? 1
   const cut = cutTiles(plan, tiles)
@@ -142,7 +145,7 @@ export function estimateSm80(
   const start = costs.start + machine.launchCycles + machine.loadLatency
   const compute = start + whole + partWaves * (kTiles * step + exchange) + finish
   const outputs = plan.epilogue.outputs.map(({ operand }) => operand)
-  const ends = rowEndBytes(outputs, freeAxis(gemm, 'n'), tileN, extents, machine)
+  const ends = overlap > 0 ? 0 : rowEndBytes(outputs, freeAxis(gemm, 'n'), tileN, extents, machine)
   const dram = start + (movedBytes(plan.program, extents, machine) + ends) / machine.streamBytes
   const power = 1 + costs.overlap
   const cycles = start + (Math.max(1, compute - start) ** power + (dram - start) ** power) ** (1 / power)
@@ -187,7 +190,7 @@ function promotionCycles({ parts, warps, warpTile: [, columns] }: Sm80Plan, cost
 
 /** Of one tile. Each of the four schedulers of an SM serves a quarter of the warps. */
 function epilogueCycles(
-  { epilogue, program, warps, warpTile, gemm }: Sm80Plan,
+  { epilogue, program, warps, warpTile, gemm, overlap }: Sm80Plan,
   extents: Extents,
   costs: Sm80Constants,
 ): number {
@@ -213,11 +216,13 @@ function epilogueCycles(
       ? costs.direct
       : operand.divisibility !== 'element'
         ? costs.column
-        : dense && (extents[freeAxis(gemm, 'n')] ?? 1) <= warpTile[1]
-          ? costs.behind
-          : inWords(operand)
-            ? costs.rows
-            : costs.odd + costs.ends / warpTile[1]
+        : overlap
+          ? costs.sectors
+          : dense && (extents[freeAxis(gemm, 'n')] ?? 1) <= warpTile[1]
+            ? costs.behind
+            : inWords(operand)
+              ? costs.rows
+              : costs.odd + costs.ends / warpTile[1]
   const stores = outputs.reduce((sum, output) => sum + storeOf(output), 0)
   const perColumn = stores + loads + costs.product * gemm.accumulators.length + (arithmeticCycles(program) * 16) / 32
   return ((warps[0] * warps[1]) / 4) * (warpTile[0] / 16) * warpTile[1] * perColumn

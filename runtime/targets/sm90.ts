@@ -99,8 +99,9 @@ export const SM90_CONSTANTS = {
    * longer for parts of sectors. To 70 runs on an H100, and judged on the H200's.
    */
   scattered: 2.45,
-  /** Rows of words out of shared memory, and those of a full operand on their way to it. */
+  /** Rows of words out of shared memory, whole sectors of rows that overlap, and rows of a full operand on their way to it. */
   rows: 26,
+  sectors: 11,
   fetchRows: 20,
   /**
    * Sums of parts, for a warpgroup: a multiply-add of a column pair, and what each part waits for. To 8 runs on an H200: with one
@@ -164,7 +165,8 @@ export function estimateSm90(
   const [tileM, tileN, tileK] = tile
   const [clusterM, clusterN] = cluster.shape
   const k = depthOf(gemm, extents, tileK)
-  const units = tilesOf(gemm, extents, [tileM * clusterM, tileN * clusterN])
+  const across = (tileN - (plan.overlap ?? 0)) * clusterN
+  const units = tilesOf(gemm, extents, [tileM * clusterM, across])
   const capacity = Math.max(1, clustersAtOnce(machine, cluster.size))
   const { parts } = design
   const cut = cutTiles(plan, units)
@@ -219,7 +221,7 @@ export function estimateSm90(
     epilogue,
   }
   const crowds = [
-    crowdOf(a, tilesAlong(extents, freeAxis(gemm, 'n'), tileN * clusterN), extents, costs),
+    crowdOf(a, tilesAlong(extents, freeAxis(gemm, 'n'), across), extents, costs),
     ...b.map((plan) => crowdOf(plan, tilesAlong(extents, gemm.m, tileM * clusterM), extents, costs)),
   ]
   const mainloops = (wholeWaves * kTiles + tailWaves * partTiles) * step
@@ -358,7 +360,7 @@ const boxRowsOf = ({ tileBytes, boxExtents, operand }: OperandPlan): number =>
 
 /** `inside`: share of the columns that are in the operands. */
 function epilogueCycles(
-  { epilogue, program, rowBlocks, gemm, ahead }: Sm90Plan,
+  { epilogue, program, rowBlocks, gemm, ahead, overlap }: Sm90Plan,
   inside: number,
   costs: Sm90Constants,
 ): number {
@@ -376,7 +378,7 @@ function epilogueCycles(
   }
   const loads = aux.reduce((sum, plan) => sum + loadOf(plan), 0)
   const storeOf = ({ store, block, contiguous }: OutputPlan): number =>
-    costs[store === 'tma' && contiguous === 'm' ? 'turned' : STORES[store]] +
+    costs[overlap ? 'sectors' : store === 'tma' && contiguous === 'm' ? 'turned' : STORES[store]] +
     (block === null ? 0 : costs.quantise + costs.block / block.size)
   const stores = outputs.reduce((sum, output) => sum + storeOf(output), 0)
   return (

@@ -51,11 +51,12 @@ const COMBINED = [
   'unaligned: short sums',
 ]
 const turnOf = (spec: DeviceSpec): number => (spec === 'virtual-sm90' ? 0 : 1)
-/** On one of the devices in turn; parts of k where their schedules are for. */
+/** On one of the devices in turn; parts of k, tiles that overlap, and elements ahead, where their schedules are for. */
 function casesOf(spec: DeviceSpec): readonly DeviceCase[] {
   return cases.filter(({ name, design }, i) => {
     if (FULL) return true
     if (COMBINED.includes(name)) return false
+    if (/overlap|ahead/.test(name)) return spec === 'virtual-sm90'
     if (name.startsWith('split: ')) return (design.kind === 'sm100') === (spec === 'virtual-sm100')
     return i < rows.length ? i < FIRST_ROWS && i % 2 === turnOf(spec) : (i + 1) % 2 === turnOf(spec)
   })

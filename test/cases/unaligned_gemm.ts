@@ -9,15 +9,17 @@ const unaligned = (
   schedule: string,
   body: string,
   extents: DeviceCase['extents'],
+  operands: DeviceCase['operands'] = {},
 ): DeviceCase => {
   const kernel = `unaligned${schedule.length}`
   const on = { simt: 'simt', sm80: 'sm_80', sm90: 'sm_90', sm100: 'sm_100' }[design.kind]
   const source = `kernel ${kernel}${body}\nschedule ${kernel} on ${on} {\n  ${schedule}\n}\n`
-  return { name: `unaligned: ${name}`, kernel, source, types: {}, design, extents, operands: {}, inputs: 'integers' }
+  return { name: `unaligned: ${name}`, kernel, source, types: {}, design, extents, operands, inputs: 'integers' }
 }
 
 const TILE = { kind: 'sm90', tile: [64, 64] } as const
 const WARPS = { kind: 'sm80', tile: [64, 64] } as const
+const SHORT = { kind: 'sm80', tile: [64, 128] } as const
 const VECTOR = { kind: 'simt' } as const
 const PLAIN = '(A: bf16[m, k], B: bf16[n, k], bias: f32[n]) -> D: bf16[m, n] { D = relu(sum[k](A * B) + bias) }'
 const FULL =
@@ -26,6 +28,9 @@ const WIDE = { kind: 'sm90', tile: [256, 144] } as const
 const BYTES = '(A: e4m3[m, k], B: e4m3[n, k]) -> D: e4m3[m, n] { D = sum[k](A * B) }'
 const I8 = '(A: i8[m, k], B: i8[n, k]) -> D: i32[m, n] { D = sum[k](A * B) }'
 const FLOATS = '(A: bf16[m, k], B: bf16[n, k]) -> D: f32[m, n] { D = sum[k](A * B) }'
+
+const TWO =
+  '(A: bf16[m, k], B: bf16[n, k], bias: f32[m]) -> (D: bf16[m, n], E: f32[m, n]) {\n  D = relu(sum[k](A * B) + bias)\n  E = sum[k](A * B) + bias\n}'
 
 export const UNALIGNED_CASES: readonly DeviceCase[] = [
   unaligned('copies, rows of words', TILE, 'consumers pingpong\n  tile 64x64', PLAIN, { m: 150, n: 131, k: 203 }),
@@ -37,6 +42,42 @@ export const UNALIGNED_CASES: readonly DeviceCase[] = [
     m: 150,
     n: 259,
     k: 72,
+  }),
+  unaligned(
+    'overlap of tiles',
+    TILE,
+    'consumers pingpong\n  tile 64x64\n  overlap',
+    PLAIN,
+    { m: 150, n: 131, k: 203 },
+    { D: { offset: 3, padding: 6 } },
+  ),
+  unaligned(
+    'overlap of floats, a sliver at the end',
+    TILE,
+    'consumers cooperative\n  tile 64x64\n  cluster 1x2\n  overlap',
+    FLOATS,
+    { m: 70, n: 171, k: 72 },
+  ),
+  unaligned(
+    'overlap of bytes',
+    TILE,
+    'consumers cooperative\n  tile 64x64\n  overlap',
+    BYTES,
+    { m: 70, n: 203, k: 145 },
+    { D: { offset: 21, padding: 2 } },
+  ),
+  unaligned(
+    'overlap of short tiles',
+    SHORT,
+    'tile 64x128\n  depth 32\n  overlap',
+    TWO,
+    { m: 75, n: 355, k: 13 },
+    { D: { offset: 9, padding: 4 }, E: { offset: 1 } },
+  ),
+  unaligned('elements ahead', TILE, 'consumers cooperative\n  tile 64x64\n  splits 8\n  reassociate', FULL, {
+    m: 70,
+    n: 131,
+    k: 1100,
   }),
   unaligned('operands by words', WARPS, 'tile 64x64\n  stages 2', PLAIN, { m: 150, n: 134, k: 202 }),
   unaligned('bytes by words', WARPS, 'tile 64x64\n  depth 64', I8, { m: 70, n: 131, k: 332 }),

@@ -57,9 +57,9 @@ const of =
 const gemm = ({ a = 'f16', b = a, out = a, A = 'm, k', B = 'n, k', D, unaligned, to }: Gemm = {}): Source =>
   of(`kernel gemm(A: ${a}[${A}], B: ${b}[${B}]) -> D: ${out}[m, n] { D = sum[k](A * B) }`, unaligned, D && { D }, to)
 
-const FUSED = of(
-  'kernel fused(A: bf16[m, k], B: bf16[n, k], C: bf16[m, n], alpha: f32) -> D: bf16[m, n] { D = relu(sum[k](A * B) * alpha + C) }',
-)
+const FUSED_TEXT =
+  'kernel fused(A: bf16[m, k], B: bf16[n, k], C: bf16[m, n], alpha: f32) -> D: bf16[m, n] { D = relu(sum[k](A * B) * alpha + C) }'
+const FUSED = of(FUSED_TEXT)
 /** The output is wider than the operand whose place it could take. */
 const FUSED_WIDER = of(
   'kernel fused(A: bf16[m, k], B: bf16[n, k], C: bf16[m, n], alpha: f32) -> D: f32[m, n] { D = relu(sum[k](A * B) * alpha + C) }',
@@ -213,6 +213,7 @@ const SM90: readonly GoldenCase[] = [
   sm90('3 parts of k split in 4', FUSED, [128, 64], { design: { parts: 3, ...cluster(1, 1, 4) }, plan: { exchange: { cells: 8 } } }),
   sm90('3 parts of k ping-pong', BIAS, [128, 64], { design: { parts: 3, ...pingpong }, plan: { exchange: { threads: 128 } } }),
   sm90('k split in 4 fused', FUSED, [128, 64], { design: cluster(1, 1, 4), plan: { splits: 4 } }),
+  sm90('elements ahead, k split in 8', of(FUSED_TEXT, ['C', 'D']), [64, 64], { design: cluster(1, 1, 8), plan: { splits: 8, ahead: ['C'] } }),
   sm90('cluster 2x1', gemm(), [128, 128], { design: cluster(2, 1), plan: { a: { slices: 1 }, b: [{ slices: 2 }] } }),
   sm90('cluster 1x2', gemm(), [128, 128], { design: cluster(1, 2), plan: { a: { slices: 2 }, b: [{ slices: 1 }] } }),
   sm90('gather A', gemm({ a: 'bf16', unaligned: ['A'] }), [128, 64], { whole, plan: { a: gather, b: [tma] } }),
@@ -235,6 +236,7 @@ const SM90: readonly GoldenCase[] = [
   sm90('integer epilogue', of(INTEGERS), [128, 64]),
   sm90('optional batch', BATCH, [128, 128], { plan: { gemm: { l: 'l' } } }),
   sm90('rows of words', gemm({ unaligned: ['D'] }), [128, 64], { plan: { a: tma, ...inRows } }),
+  sm90('tiles of floats that overlap', gemm({ out: 'f32', unaligned: ['D'] }), [128, 64], { design: { overlap: true }, plan: { overlap: 8, ...inRows } }),
   sm90('m-contiguous output', gemm({ D: ['n', 'm'] }), [128, 64], { plan: mContiguous('tma') }),
   sm90('m-contiguous A', gemm({ a: 'bf16', A: 'k, m' }), [128, 64], { plan: { a: { ...tma, major: 'mn' } } }),
   sm90('one stage', gemm(), [128, 64], { design: { stages: 1 }, plan: { stages: 1 } }),
@@ -317,6 +319,7 @@ const SM80: readonly GoldenCase[] = [
   sm80('everything', EVERYTHING, [64, 64], { plan: reduced(2) }),
   sm80('rows of words', gemm({ unaligned: ['D'] }), [128, 64], { plan: inRows }),
   sm80('rows behind each other, one step of k', gemm({ unaligned: ['D'] }), [64, 128], { design: { tile: [64, 128, 16] }, plan: { mmaSteps: 1, warps: [4, 1], epilogue: { outputs: [{ dense: true }] } } }),
+  sm80('tiles that overlap', gemm({ unaligned: ['D'] }), [64, 128], { whole, design: { tile: [64, 128, 16], overlap: true }, plan: { overlap: 16, warps: [4, 1], epilogue: { outputs: [{ dense: false }] } } }),
   sm80('m-contiguous output', gemm({ D: ['n', 'm'] }), [128, 64], { plan: mContiguous('rows') }),
   sm80('amax', AMAX_F16, [128, 64], { plan: reduced(1) }),
   sm80('reduced', of(REDUCED), [64, 64], { plan: reduced(5) }),

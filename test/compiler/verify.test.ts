@@ -63,6 +63,7 @@ const SPLIT = 'sm90 k split in 4'
 const PAIR = 'sm100 2cta'
 const MXFP8 = 'sm100 mxfp8 tiles'
 const MXFP8_PLAIN = 'sm100 mxfp8 plain pairs clc'
+const OVERLAP = 'sm80 tiles that overlap'
 const CLC = 'sm100 cluster 4x2 fallback clc'
 
 describe('what stands in the program', () => {
@@ -99,6 +100,8 @@ describe('what stands in the program', () => {
     ['tensor maps of scales', MXFP8, (p) => ((p.launch.params[2] as unknown as { tiles: number[] }).tiles[1] = 64), 'load_atoms A.scale: tiles of map_scale_a is [128,64], not [128,128]'],
     ['scales of a step', MXFP8, (p) => ((find(p, 'mma').scales as { perStep: number }).perStep = 2), 'mma: scales of a step is 2, not 1'],
     ['blocks of scales', MXFP8_PLAIN, (p) => (find(p, 'write_atoms').block = 16), 'write_atoms A.scale: block is 16, not 32'],
+    ['sectors of tiles that overlap', OVERLAP, (p) => ((p.domain.columns as { step?: number }).step! += 8), 'tiles of 128 columns of D that are 120 apart do not hold all sectors'],
+    ['elements of tiles that overlap', OVERLAP, (p) => delete find(p, 'row_store').carry, 'row_store D: tiles overlap, and elements would be stored twice'],
     ['architectures', PAIR, (p) => (p.target = 'sm_90a'), 'sm100 has no sm_90a'],
   ])('%s', (_, name, edit, problem) => expect(edited(name, edit)).toContain(problem)) // prettier-ignore
 

@@ -15,7 +15,7 @@ import { emitOps, type Emitters } from '../../pipe/context.ts'
 import type { LineOrigin } from '../../cuda/source_builder.ts'
 import type { RegisterPlan } from '../../../compiler/ir/pipe.ts'
 import type { Part, WarpgroupMma } from '../../../compiler/ir/pipe_mma.ts'
-import { emitLoadColumns, emitLoadLines, emitLoadRows } from '../../pipe/ahead.ts'
+import { emitLoadColumns, emitLoadElements, emitLoadLines, emitLoadRows } from '../../pipe/ahead.ts'
 import { SCALE_EMITTERS } from '../../pipe/scales.ts'
 import {
   accumulatorArray,
@@ -248,6 +248,7 @@ export const SM90_EMITTERS: Emitters = {
   load_ahead(op, c) {
     if (op.shape === 'row') return emitLoadRows(op, c)
     const row = (i: string): string => `${warpRow(c, `${i} / 2`)} + lane / 4 + ${i} % 2 * 8`
+    if (op.elements) return emitLoadElements(op, row, c)
     const load = op.shape === 'full' ? emitLoadLines : emitLoadColumns
     load(op, row, registersOf(c).rowBlocks, c)
   },

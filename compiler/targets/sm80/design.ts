@@ -1,7 +1,7 @@
 /** Designs of SM80: what a schedule may say, and the combinations. */
 import type { TargetArch } from '../../archs.ts'
 import { wordEntry, type Entry, type ValuesOf } from '../../schedule.ts'
-import { OPERANDS, PARTS, REASSOCIATE, STAGES, tileEntry } from '../tensor_core/schedule.ts'
+import { OPERANDS, OVERLAP, PARTS, REASSOCIATE, STAGES, tileEntry } from '../tensor_core/schedule.ts'
 
 export interface Sm80Design {
   readonly kind: 'sm80'
@@ -20,6 +20,8 @@ export interface Sm80Design {
   readonly f32?: 'tf32x3'
   /** Parts of k that are work items of their own and meet in global memory; absent: a work item is a whole tile. */
   readonly parts?: number
+  /** Tiles share a sector of the columns; absent: none. */
+  readonly overlap?: true
 }
 
 const FFMA_BYTES = 4
@@ -43,6 +45,7 @@ export const SM80_ENTRIES = {
   operands: OPERANDS,
   stages: STAGES,
   parts: PARTS,
+  overlap: OVERLAP,
   f32: wordEntry('f32 fma', 'fma', 'tf32x3'),
   reassociate: REASSOCIATE,
 }
@@ -100,6 +103,7 @@ export function* sm80Designs(
                 // Of operands of other sizes it says nothing.
                 ...(f32 === 'tf32x3' && elementBytes === 4 && { f32 }),
                 ...(parts > 1 && { parts }),
+                ...(schedule?.overlap && { overlap: true }),
               } // prettier-ignore
             }
         }

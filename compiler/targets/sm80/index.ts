@@ -7,6 +7,7 @@ import {
   ofTiles,
   operandLines,
   operandsName,
+  overlapName,
   partsName,
   stagesName,
   TILED_FIELDS,
@@ -46,6 +47,7 @@ export const sm80 = {
     ...(design.warps === 'auto' ? [] : [`warps${design.warps.join('x')}`]),
     ...stagesName(design),
     ...(design.f32 ? [design.f32] : []),
+    ...overlapName(design),
   ],
   storeName: 'rows',
   describe(plan) {

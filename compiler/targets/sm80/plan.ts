@@ -9,7 +9,7 @@ import type { Instance, Rejection, TargetArch } from '../../instance.ts'
 import type { Sm80Design } from './design.ts'
 import { isRejection, rejection } from '../../rejection.ts'
 import { loadedAhead } from '../tensor_core/ahead.ts'
-import { planEpilogue, widestBlock, type EpilogueBudget } from '../tensor_core/epilogue.ts'
+import { overlapOf, planEpilogue, widestBlock, type EpilogueBudget } from '../tensor_core/epilogue.ts'
 import { mmaOf } from '../tensor_core/forms.ts'
 import { chooseStages } from '../tensor_core/memory.ts'
 import {
@@ -176,11 +176,15 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
     columns: warpTile[1],
     stores: 'rows',
     unaligned: 'rows',
-    wholeRows: warps[1] === 1 && ways === 1,
+    wholeRows: warps[1] === 1 && ways === 1 && !design.overlap,
     spareRegisters: MOST_REGISTERS - cells - RESERVED_REGISTERS,
   }
   const epilogue = planEpilogue(program, gemm, layout)
   if (isRejection(epilogue)) return epilogue
+  const overlapped = design.overlap ? overlapOf(epilogue, gemm, tileN) : {}
+  if (isRejection(overlapped)) return overlapped
+  if (design.overlap && warps[1] > 1)
+    return rejection('KTL2904', { form: 'tiles that overlap and whose rows warps share' })
   if (shares && (epilogue.reductions.length > 0 || sharesBlocks(epilogue)))
     return rejection('KTL2904', { form: 'sums and blocks of outputs, beside warps that share k' })
   const columns = ways * warpTile[1]
@@ -222,6 +226,7 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
     gemm,
     tile: design.tile,
     ctaRows: tileM,
+    ...overlapped,
     exchange: parts > 1 ? { parts, threads: 32 * warpCount, cells } : null,
     cluster: { shape: [1, 1], fallback: null, size: 1, splits: 1, pair: 1 },
     ...inputs,

@@ -1,6 +1,6 @@
 /** Designs of SM90: what a schedule may say, and the consistent combinations. */
 import { wordEntry, type Entry, type ValuesOf } from '../../schedule.ts'
-import { CLUSTER, OPERANDS, PARTS, REASSOCIATE, STAGES, TILE } from '../tensor_core/schedule.ts'
+import { CLUSTER, OPERANDS, OVERLAP, PARTS, REASSOCIATE, STAGES, TILE } from '../tensor_core/schedule.ts'
 
 export interface Sm90Design {
   readonly kind: 'sm90'
@@ -16,6 +16,8 @@ export interface Sm90Design {
   readonly operands: 'ab' | 'ba'
   /** `auto`: as many as shared memory holds. */
   readonly stages: number | 'auto'
+  /** Tiles share a sector of the columns; absent: none. */
+  readonly overlap?: true
 }
 
 /** Tiles are few where k is split: warpgroups have no turns to take, and CTAs no neighbour along m or n to share loads with. */
@@ -42,6 +44,7 @@ export const SM90_ENTRIES = {
   parts: PARTS,
   operands: OPERANDS,
   stages: STAGES,
+  overlap: OVERLAP,
   reassociate: REASSOCIATE,
 }
 
@@ -79,7 +82,10 @@ export function* sm90Designs(
             for (const stages of schedule?.stages ?? (['auto'] as const))
               for (const parts of schedule?.parts ?? [1])
                 if (parts === 1 || schedule?.reassociate)
-                  yield { kind: 'sm90', consumers, tile: [m, n, tileK], cluster, parts, operands, stages }
+                  yield {
+                    kind: 'sm90', consumers, tile: [m, n, tileK], cluster, parts, operands, stages,
+                    ...(schedule?.overlap && { overlap: true }),
+                  } // prettier-ignore
         }
       }
     }

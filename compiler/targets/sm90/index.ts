@@ -7,6 +7,7 @@ import {
   ofTiles,
   operandLines,
   operandsName,
+  overlapName,
   partsName,
   stagesName,
   TILED_FIELDS,
@@ -45,6 +46,7 @@ export const sm90 = {
     ...operandsName(design),
     tileName(design),
     ...stagesName(design),
+    ...overlapName(design),
   ],
   storeName: 'tma',
   describe(plan) {

@@ -5,13 +5,14 @@
 import { matmulOf, waysOf } from '../../classes/matmul.ts'
 import type { TileGraph } from '../../ir/graph.ts'
 import { DTYPES, type Accumulator } from '../../dtypes.ts'
-import { IN_PLACE, loadedAhead } from '../tensor_core/ahead.ts'
+import { elementsAhead, IN_PLACE, loadedAhead } from '../tensor_core/ahead.ts'
 import type { Instance, Rejection } from '../../instance.ts'
 import { splitFits, type Sm90Design } from './design.ts'
 import { isRejection, rejection } from '../../rejection.ts'
 import type { TensorProgram } from '../../ir/tensor.ts'
 import { operandNamed, topological } from '../../ir/walk.ts'
 import {
+  overlapOf,
   planEpilogue,
   rowOutputs,
   STAGING_SLOTS,
@@ -209,6 +210,8 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
       division = narrower
   }
   const { epilogue, subtiles, parks, partialBytes, memory } = division
+  const overlapped = design.overlap ? overlapOf(epilogue, gemm, tileN) : {}
+  if (isRejection(overlapped)) return overlapped
   return {
     kind: 'sm90',
     instance,
@@ -217,6 +220,7 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
     gemm,
     tile,
     ctaRows: tileM,
+    ...overlapped,
     cluster,
     exchange,
     ...inputs,
@@ -234,7 +238,9 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
     subtiles,
     ahead:
       splits > 1 || parks
-        ? []
+        ? subtiles === 1 && !parks
+          ? elementsAhead(epilogue)
+          : []
         : loadedAhead(epilogue, rowBlocks, layout.spareRegisters!, parts ? MOST_BESIDE_PARTS : MOST_AHEAD),
     parks,
     partialBytes,

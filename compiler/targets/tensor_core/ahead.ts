@@ -29,6 +29,20 @@ export function loadedAhead(epilogue: EpiloguePlan, rowBlocks: number, spare: nu
   })
 }
 
+/** Elements of a lane that are few enough to wait in registers. */
+const FEW = 8
+
+/**
+ * Operands of each element, where a warp has one sub-tile of few columns, as those of clusters that share k: of their lines L2 would be asked when all
+ * else is done.
+ */
+export const elementsAhead = ({ aux, subtileColumns }: EpiloguePlan): string[] =>
+  subtileColumns / 2 > FEW
+    ? []
+    : aux.flatMap(({ operand, shape, fetch }) =>
+        shape === 'full' && fetch === null && isDense(operand) && !operand.computed ? [operand.name] : [],
+      )
+
 /** Operands along n or m, under the MMAs; lines of memory of those along both that no copy brings. */
 export const loadsAhead = ({
   ahead,
@@ -43,8 +57,9 @@ export const loadsAhead = ({
     const { name } = operand
     // Along m each column has lines of its own.
     const inLines = vector || rows || (isDense(operand) && operand.order.at(-1) === gemm.m)
-    const isAhead = shape === 'full' ? fetch === null && inLines : ahead.includes(name)
-    return isAhead && shape !== 'uniform'
-      ? [{ op: 'load_ahead', operand: name, shape, guard: guardOf(valuesOf(epilogue), name) }]
-      : []
+    const isAhead = ahead.includes(name) || (shape === 'full' && fetch === null && inLines)
+    if (!isAhead || shape === 'uniform') return []
+    const elements = shape === 'full' && ahead.includes(name)
+    const guard = guardOf(valuesOf(epilogue), name)
+    return [{ op: 'load_ahead', operand: name, shape, ...(elements && { elements }), guard }]
   })

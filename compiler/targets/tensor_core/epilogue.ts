@@ -15,7 +15,7 @@ import {
   type TensorOperand,
   type TensorProgram,
 } from '../../ir/tensor.ts'
-import { PIECE_BYTES, shiftedRowBytes, SWIZZLE_OF_ROW, type Swizzle } from '../../space/layout.ts'
+import { PIECE_BYTES, SECTOR_BYTES, shiftedRowBytes, SWIZZLE_OF_ROW, type Swizzle } from '../../space/layout.ts'
 import { operandNamed, operandsOf, topological } from '../../ir/walk.ts'
 import { planReduction, type ReductionPlan } from './reduction.ts'
 
@@ -272,6 +272,22 @@ function makePlan(program: TensorProgram, gemm: Matmul, layout: EpilogueBudget):
     measured,
     stagingSlotBytes,
   }
+}
+
+/** Columns that tiles of `columns` share, so that each stores whole sectors. KTL2904: of outputs whose rows are aligned, or of what each element is for once. */
+export function overlapOf(
+  { outputs, aux, reductions, layout }: EpiloguePlan,
+  { groups, sums, interleaved }: Matmul,
+  columns: number,
+): { readonly overlap: number } | Rejection {
+  const form = (what: string): Rejection => rejection('KTL2904', { form: `tiles that overlap, ${what},` })
+  if (groups || sums || interleaved !== null) return form('of ragged or gated products')
+  if (reductions.length > 0) return form('of outputs that are summed')
+  if (aux.some(({ shape }) => shape === 'full')) return form('with operands of each element')
+  if (!outputs.every((output) => isShifted(output, layout) && output.block === null))
+    return form('of outputs whose rows are aligned')
+  const overlap = SECTOR_BYTES / Math.min(...outputs.map(({ elementBytes }) => elementBytes))
+  return overlap < columns ? { overlap } : form(`${columns} columns of them`)
 }
 
 /** Rows that begin anywhere, out of fragments. */

@@ -12,7 +12,7 @@ import {
 } from '../../ir/launch.ts'
 import { copyAxes, copyRegion, REPACK_BATCH, REPACK_CTAS, REPACK_THREADS, repackedOf } from '../../ir/repack.ts'
 import type { TensorOperand } from '../../ir/tensor.ts'
-import type { Domain } from '../../space/domain.ts'
+import { stepOf, type Domain } from '../../space/domain.ts'
 import type { ClusterPlan } from './cluster.ts'
 import { axesWithin, leavesOf, operandNamed } from '../../ir/walk.ts'
 import { quantisedOutputs, tmaOutputs, type AuxPlan, type OutputPlan } from './epilogue.ts'
@@ -36,14 +36,15 @@ export interface LaunchDetails {
 
 /** Blocks of tiles that one cluster computes; the last one of each packed group may not be full. */
 export function gridTiles(
-  { rows, columns, batch, groups }: Domain,
+  domain: Domain,
   { shape: [m, n] }: ClusterPlan,
 ): Extract<GridRule, { kind: 'persistent' }>['tiles'] {
+  const { rows, columns, batch, groups } = domain
   const isPacked = groups?.form === 'packed'
   const counted = (free: 'm' | 'n') => isPacked && groups.along === free && { groups: groups.group }
   return [
     { axis: rows.axis, extent: rows.extent * m, ...counted('m') },
-    { axis: columns.axis, extent: columns.extent * n, ...counted('n') },
+    { axis: columns.axis, extent: stepOf(domain) * n, ...counted('n') },
     ...(batch !== null && !isPacked ? [{ axis: batch, extent: 1 }] : []),
   ]
 }

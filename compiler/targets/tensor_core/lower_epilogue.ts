@@ -28,14 +28,15 @@ export function auxLoads(
     .filter(({ shape }) => shapes.includes(shape))
     .flatMap(({ operand, shape, vector, rows }): TileOp[] => {
       const fetch = fetched?.get(operand.name)
+      const isAhead = ahead.includes(operand.name)
       const load: TileOp = {
         op: 'aux_load',
         operand: operand.name,
         shape,
-        vector,
+        vector: vector && !isAhead,
         ...(fetch && { fetched: fetch.fetched }),
-        ...(rows && { rows: { buffer: 'smem_d' } }),
-        ...(ahead.includes(operand.name) && { ahead: true }),
+        ...(rows && !isAhead && { rows: { buffer: 'smem_d' } }),
+        ...(isAhead && { ahead: true }),
         guard: guardOf(values, operand.name),
       }
       return [load, ...(fetch?.then ?? [])]

@@ -7,12 +7,17 @@ import { launchOf, type LaunchDetails } from './launch.ts'
 import type { TensorCorePlan } from './plan.ts'
 
 /** The tiles of a plan, and its loops over k. */
-export function domainOf({ gemm, ctaRows, tile, exchange }: TensorCorePlan, dynamic: boolean): Domain {
+export function domainOf({ gemm, ctaRows, tile, overlap, exchange }: TensorCorePlan, dynamic: boolean): Domain {
   const [, columns, depth] = tile
   const [first, ...others] = gemm.segments.map(({ k, outer }) => ({ axis: k, outer }))
   return {
     rows: { axis: gemm.m, extent: ctaRows },
-    columns: { axis: gemm.n, extent: columns, ...(gemm.interleaved !== null && { interleaved: gemm.interleaved }) },
+    columns: {
+      axis: gemm.n,
+      extent: columns,
+      ...(overlap && { step: columns - overlap }),
+      ...(gemm.interleaved !== null && { interleaved: gemm.interleaved }),
+    },
     batch: gemm.l,
     ...(gemm.groups && { groups: gemm.groups }),
     ...(gemm.sums && { sums: gemm.sums }),

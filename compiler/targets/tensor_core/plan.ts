@@ -24,6 +24,8 @@ export interface TensorCorePlan extends LoopPlans {
   readonly tile: readonly [number, number, number]
   /** Rows of the tile that one CTA computes. */
   readonly ctaRows: number
+  /** Columns that a tile shares with the next; absent, 0: none. */
+  readonly overlap?: number
   readonly cluster: ClusterPlan
   /** Parts of k that are work items of their own; absent, null: a work item is a whole tile. */
   readonly exchange?: ExchangePlan | null

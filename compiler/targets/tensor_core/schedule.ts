@@ -58,5 +58,8 @@ export const PARTS: Entry<number> = {
   },
 }
 
+/** Tiles share a sector of the columns of each row, and store whole sectors alone: of outputs whose rows begin anywhere. */
+export const OVERLAP: Switch = { example: 'overlap', read: null }
+
 /** Sums over k may be taken in another order. */
 export const REASSOCIATE: Switch = { example: 'reassociate', read: null }
