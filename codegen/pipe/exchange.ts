@@ -2,7 +2,7 @@
  * Parts of k that meet in the workspace. Sums lie there as [tile][part][16 bytes of cells][thread], so that lanes write and read side
  * by side; counts as [tile]. A thread has its cells in registers, or in its lane of tensor memory, from which they come a piece at a time.
  */
-import { EXCHANGE } from '../../compiler/targets/tensor_core/exchange.ts'
+import { divisorOf, EXCHANGE, partsAtOnce, UNDER_WAY } from '../../compiler/targets/tensor_core/exchange.ts'
 import { opsOf, turnsOf } from '../../compiler/ir/pipe.ts'
 import { isCut } from './depth.ts'
 import { call, call0, emitOps, note, roleBarrier, type EmitContext, type Emitters } from './context.ts'
@@ -10,9 +10,7 @@ import { allCells, cellWord, ownCell } from './fragments.ts'
 import { workspaceOf } from './reduce.ts'
 import { sumsAt } from './tmem.ts'
 
-/** Loads of 16 bytes that a thread has under way, at most: L2 answers after many hundred cycles, and more would not find registers. */
-const UNDER_WAY = 16
-/** The same beside more cells than these. */
+/** Loads under way beside more cells than these. */
 const [MANY_CELLS, BESIDE_MANY] = [96, 8]
 /** Cells that come from tensor memory at once. */
 const PIECE = 32
@@ -103,7 +101,8 @@ export const EXCHANGE_EMITTERS: Emitters = {
     // Two parts are added to each other, whichever is first. The order of more is that of the workspace, where the own one lies too.
     const isPair = c.program.domain.parts === 2
     const most = inTensorMemory ? PIECE / 4 : cellsOf(c) > MANY_CELLS ? BESIDE_MANY : UNDER_WAY
-    const each = inTensorMemory ? runOf(vectors, most) : eachOf(vectors, most)
+    const each = inTensorMemory ? runOf(vectors, most) : divisorOf(vectors, most)
+    const parts = isPair ? 1 : partsAtOnce(c.program.domain.parts!, each, most)
     const where = note(c, 'sums of all parts')
     const forEach = (body: () => void): void => unrolled(c, `for (u32 j = 0; j < ${each}; ++j)`, body)
     const forCells = (statement: (e: number, v: string) => string): void => {
@@ -127,19 +126,22 @@ export const EXCHANGE_EMITTERS: Emitters = {
           for (const e of [0, 1, 2, 3]) c.out.line(`total[j][${e}] = ${own(e)};`)
         })
       }
-      const addPart = (from: string): void => {
-        c.out.line(`uint4 x[${each}];`)
-        forEach(() => {
-          const loaded = call0(c, 'load_part', `${from} + j * ${stepOf(c)}`)
+      const addParts = (from: string): void => {
+        c.out.line(`uint4 x[${parts * each}];`)
+        const [part, at] = parts > 1 ? [`j / ${each} * ${stride} + `, `j % ${each}`] : ['', 'j']
+        const forLoaded = (body: () => void): void => unrolled(c, `for (u32 j = 0; j < ${parts * each}; ++j)`, body)
+        forLoaded(() => {
+          const loaded = call0(c, 'load_part', `${from} + ${part}${at} * ${stepOf(c)}`)
           const row = rowOf(c)
           c.out.line(`x[j] = ${row ? `${row} ? ${loaded} : make_uint4(0, 0, 0, 0)` : loaded};`, where)
         })
-        forEach(() => forCells((e, v) => `total[j][${e}] += ${word}(x[j].${v});`))
+        forLoaded(() => forCells((e, v) => `total[${at}][${e}] += ${word}(x[j].${v});`))
       }
-      if (isPair) c.out.block('', () => addPart('from'))
+      if (isPair) c.out.block('', () => addParts('from'))
       else {
         c.out.line('#pragma unroll 1')
-        c.out.block(`for (u32 p = 0; p < PARTS; ++p)`, () => addPart(`from + p * ${stride}`))
+        const step = parts > 1 ? `p += ${parts}` : '++p'
+        c.out.block(`for (u32 p = 0; p < PARTS; ${step})`, () => addParts(`from + p * ${stride}`))
       }
       if (!inTensorMemory)
         return forEach(() => {
@@ -158,13 +160,6 @@ export const EXCHANGE_EMITTERS: Emitters = {
       c.out.block(`for (u32 i = 0; i < ${cellsOf(c)}; i += ${4 * each})`, add)
     })
   },
-}
-
-/** Vectors of a thread that are added at once, at most so many: what divides their number. */
-function eachOf(vectors: number, most: number): number {
-  let each = most
-  while (vectors % each > 0) --each
-  return each
 }
 
 /** The longest run of a power of two that divides `count`, and is no longer than `most`. */

@@ -16,6 +16,7 @@ import {
   costOfEach,
   formatTime,
   movedBytes,
+  roundsOf,
   rowEndBytes,
   type Estimate,
   type Extents,
@@ -75,7 +76,7 @@ export const SM80_CONSTANTS = {
   product: 0.598,
   /** Sums of a chunk of k, for a cell of a warp: a multiply-add and its scales, instructions counted. */
   promote: 2,
-  /** Share of a load's latency that the sums of each further part cost whoever adds them. */
+  /** Share of a load's latency that each further round of sums of parts costs whoever adds them. */
   found: 0.3,
   /** How well computing and DRAM traffic hide each other, as on SM90: 0 is not at all. */
   overlap: 1.23,
@@ -139,7 +140,9 @@ export function estimateSm80(
   // Parts are stored by each work item; the last of a tile reads them all and goes on.
   const wholeWaves = Math.ceil((tiles - cut) / slots)
   const partWaves = Math.ceil((cut * parts) / slots)
-  const others = parts === 1 ? 0 : exchange + (parts - 1) * (exchange - machine.loadLatency * (1 - costs.found))
+  const others = plan.exchange
+    ? parts * exchange - (parts - 1 - (roundsOf(plan.exchange) - 1) * costs.found) * machine.loadLatency
+    : 0
   const finish = Math.ceil(cut / slots) * (others + epilogue)
   const whole = wholeWaves * (kAll * step + epilogue)
   const start = costs.start + machine.launchCycles + machine.loadLatency

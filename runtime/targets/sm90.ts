@@ -19,6 +19,7 @@ import {
   costOfEach,
   formatTime,
   movedBytes,
+  roundsOf,
   repackTime,
   type Estimate,
   type Extents,
@@ -293,16 +294,17 @@ interface Walk {
 /** Cycles of a CTA over parts of tiles, each of which stores its sums; the last of a tile adds those of the others. */
 function partsCycles(
   { design }: Sm90Plan,
-  { parts, threads, cells }: ExchangePlan,
+  plan: ExchangePlan,
   { waves, busy, tiles, mainloop, epilogue }: Walk,
   costs: Sm90Constants,
 ): number {
+  const { parts, threads, cells } = plan
   const bytes = threads * cells * 4
   const through = (ctas: number): number => Math.min(costs.fillSm, costs.partsAll / ctas)
   const store = costs.partsLatency + bytes / through(busy)
   // Those that come last read while others are at work; of more than two parts, the own one too.
   const read = (parts === 2 ? 1 : parts) * bytes
-  const finish = parts * costs.partsLatency + read / through(busy / parts) + epilogue
+  const finish = roundsOf(plan) * costs.partsLatency + read / through(busy / parts) + epilogue
   const finished = Math.ceil(tiles)
   if (design.consumers === 'cooperative')
     return (waves - 1) * (mainloop + costs.together) + mainloop + waves * store + finished * finish

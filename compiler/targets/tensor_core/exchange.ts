@@ -15,6 +15,20 @@ import type { ExchangePlan, TensorCorePlan } from './plan.ts'
 /** Regions of the workspace; no operands are called so. */
 export const EXCHANGE = { sums: 'k parts', counts: 'k counts' } as const
 
+/** Loads of 16 bytes that a thread has under way, at most: L2 answers after many hundred cycles, and more would not find registers. */
+export const UNDER_WAY = 16
+
+/** Parts that a thread with so many `vectors` of 16 bytes of each adds in one go: few are loaded together, as each alone would wait for L2. */
+export const partsAtOnce = (parts: number, vectors: number, most = UNDER_WAY): number =>
+  divisorOf(parts, Math.floor(most / vectors))
+
+/** The largest divisor that is at most so large. */
+export function divisorOf(count: number, most: number): number {
+  let divisor = Math.max(1, Math.min(count, most))
+  while (count % divisor > 0) --divisor
+  return divisor
+}
+
 /** Parameters through which a kernel reaches them. */
 export const exchangeParams = ({ parts }: Domain): ParamRule[] =>
   parts === undefined

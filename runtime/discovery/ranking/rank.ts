@@ -4,6 +4,8 @@ import { operation } from '../../../compiler/ops.ts'
 import { repackedOf } from '../../../compiler/ir/repack.ts'
 import type { TensorOperand, TensorProgram } from '../../../compiler/ir/tensor.ts'
 import { topological } from '../../../compiler/ir/walk.ts'
+import { partsAtOnce, UNDER_WAY } from '../../../compiler/targets/tensor_core/exchange.ts'
+import type { ExchangePlan } from '../../../compiler/targets/tensor_core/plan.ts'
 import type { Machine } from './machine.ts'
 
 /** What a kernel is ranked by. */
@@ -31,6 +33,10 @@ export interface Costs {
  * try the first few kernels try different ones.
  */
 export const behindPlain = (parts: number): number => (parts > 1 ? 1.1 : 1)
+
+/** Rounds of loads in which a thread adds the sums of all parts, at least one for each 16 vectors. */
+export const roundsOf = ({ parts, cells }: ExchangePlan): number =>
+  (parts / partsAtOnce(parts, cells / 4)) * Math.ceil(cells / 4 / UNDER_WAY)
 
 /** Costs that are worked out plan by plan. */
 export const costOfEach =
