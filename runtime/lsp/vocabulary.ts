@@ -67,5 +67,7 @@ export const ENTRY_TEXTS: Readonly<Record<string, string>> = {
   reassociate: 'Sums may be split and added in another order: results may differ between runs in the last bits.',
   parts: 'Into how many parts the summed axis is cut; they are work items of their own, and are added up in memory.',
   splits: 'Into how many parts the summed axis is split; the parts are added up afterwards.',
+  overlap:
+    'Tiles share 32 bytes of the columns of each row: outputs whose rows begin anywhere leave in whole sectors of memory.',
   consumers: 'How warpgroups share a tile: `cooperative` on one, `pingpong` each on its own.',
 }
