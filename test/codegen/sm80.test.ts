@@ -1,9 +1,8 @@
 /** The SM80 lowering on the virtual devices of its successors, against plain loops. */
 import { expect, test } from 'vitest'
 import { isNested, walkTileOps, type TileOp, type TileProgram } from '../../compiler/ir/pipe.ts'
-import { half, part, schedulesOf } from '../cases_of.ts'
-import type { ExecutionOptions } from '../../runtime/devices/execution.ts'
-import { runWide, type WideResult } from './run_gemm.ts'
+import { FULL, half, part, schedulesOf } from '../cases_of.ts'
+import { runWide } from './run_gemm.ts'
 import { SM80_CASES } from './sm80_cases.ts'
 
 const COMBINED = [
@@ -66,12 +65,12 @@ test.each(half([
     'copy_commit', 'copy_wait', 'cta_sync', 'copy_commit', 'copy_wait', 'cta_sync', 'cta_sync', 'warp_sync', 'warp_sync', 'cta_sync',
   ])
   const unnoticed: string[] = []
-  for (const { op, path } of paths) {
-    const isQuiet = async (options: ExecutionOptions): Promise<boolean> => {
-      const [{ findings, wrong }] = (await runWide({ ...wide, edit: (program) => without(program, path) }, [options])) as [WideResult]
-      return findings.length === 0 && wrong === 0
-    }
-    if ((await isQuiet({ order: 'lazy' })) && (await isQuiet({ order: 'random', seed: 3, checks: 'full' }))) unnoticed.push(`${op} at ${path.join('.')}`)
+  // Each kind at its first place, where not all runs, and at half of the others.
+  const first = (op: string, i: number): boolean => paths.findIndex((one) => one.op === op) === i
+  for (const [i, { op, path }] of paths.entries()) {
+    if (!FULL && !first(op, i) && i % 2 === 0) continue
+    const results = await runWide({ ...wide, edit: (program) => without(program, path) }, [{ order: 'lazy' }, { order: 'random', seed: 3, checks: 'full' }])
+    if (results.every(({ findings, wrong }) => findings.length === 0 && wrong === 0)) unnoticed.push(`${op} at ${path.join('.')}`)
   }
   expect(unnoticed).toEqual([])
 }) // prettier-ignore
