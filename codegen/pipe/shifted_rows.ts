@@ -166,28 +166,43 @@ function emitElements(
   })
 }
 
-/** Of sub-tiles inside of the output: all loads before the first store. */
-function storeWhole(shape: Shape, c: EmitContext, where: object): void {
+/** Of sub-tiles inside of the output: all loads before the first store of a piece that `condition` selects, by what `declare` says of the row. */
+function storeInside(
+  shape: Shape,
+  c: EmitContext,
+  where: object,
+  condition: string,
+  declare: () => void = () => undefined,
+): void {
   const { rows, step, count, pieces, per, pitch } = shape
-  const forRows = (body: () => void): void => {
-    c.out.line('#pragma unroll')
-    c.out.block(`for (u32 i = 0; i < ${count}; ++i)`, body)
-  }
-  const isRow = step > rows ? `lane / ${pieces} < ${rows} && ` : ''
+  // What would be further rows is another warp's.
+  const isRow = step > rows ? `lane / ${pieces} < ${rows}` : null
   c.out.line(`uint4 own[${count}];`)
-  forRows(() => {
+  forRows(shape, c, () => {
     const own = `own[i] = ${call0(c, 'load_shared_v4', `slot + i * ${step * pitch} + w * ${PIECE_BYTES}`)};`
-    // What would be further rows is another warp's.
-    c.out.line(step > rows ? `if (lane / ${pieces} < ${rows}) ${own}` : own, where)
+    c.out.line(isRow === null ? own : `if (${isRow}) ${own}`, where)
   })
-  forRows(() => {
+  forRows(shape, c, () => {
     emitRow(shape, c)
+    declare()
     const to = `row + (static_cast<int>(column) - before) + w * ${per}`
-    c.out.line(`if (${isRow}(!begins || w > 0 || before == 0)) *reinterpret_cast<uint4*>(${to}) = own[i];`, where)
+    const stored = isRow === null ? condition : `${isRow} && ${condition}`
+    c.out.line(`if (${stored}) *reinterpret_cast<uint4*>(${to}) = own[i];`, where)
   })
+}
+
+function forRows({ count }: Shape, c: EmitContext, body: () => void): void {
+  c.out.line('#pragma unroll')
+  c.out.block(`for (u32 i = 0; i < ${count}; ++i)`, body)
+}
+
+function storeWhole(shape: Shape, c: EmitContext, where: object): void {
+  const { rows, step, pieces } = shape
+  storeInside(shape, c, where, '(!begins || w > 0 || before == 0)')
+  const isRow = step > rows ? `lane / ${pieces} < ${rows} && ` : ''
   // Of the piece that a row begins in, elements from `before` on are its first; of the one that it ends in, those up to there are its last.
   c.out.block('if (begins || is_last)', () =>
-    forRows(() => {
+    forRows(shape, c, () => {
       emitRow(shape, c)
       const piece = `(e < before ? ${pieces} : 0)`
       emitElements(shape, c, piece, `${isRow}before > 0 && (e < before ? is_last : begins)`, where)
@@ -206,25 +221,11 @@ function emitOwn({ bytes }: Shape, c: EmitContext): void {
   c.out.line(`const int behind = STEP_N * ${bytes} / ${PIECE_BYTES} + skipped;`)
 }
 
-/** Of sub-tiles inside of the output, and not at the beginning of its rows. */
+/** Of tiles that overlap, but for the first ones of rows. */
 function storeOwn(shape: Shape, c: EmitContext, where: object): void {
-  const { rows, step, count, pieces, per, pitch } = shape
-  const forRows = (body: () => void): void => {
-    c.out.line('#pragma unroll')
-    c.out.block(`for (u32 i = 0; i < ${count}; ++i)`, body)
-  }
-  const isRow = step > rows ? `lane / ${pieces} < ${rows} && ` : ''
-  c.out.line(`uint4 own[${count}];`)
-  forRows(() => {
-    const own = `own[i] = ${call0(c, 'load_shared_v4', `slot + i * ${step * pitch} + w * ${PIECE_BYTES}`)};`
-    c.out.line(step > rows ? `if (lane / ${pieces} < ${rows}) ${own}` : own, where)
-  })
-  forRows(() => {
-    emitRow(shape, c)
+  storeInside(shape, c, where, 'piece >= skipped && piece < behind', () => {
     emitOwn(shape, c)
-    c.out.line(`const int piece = static_cast<int>(column) / ${per} + w;`)
-    const to = `row + (static_cast<int>(column) - before) + w * ${per}`
-    c.out.line(`if (${isRow}piece >= skipped && piece < behind) *reinterpret_cast<uint4*>(${to}) = own[i];`, where)
+    c.out.line(`const int piece = static_cast<int>(column) / ${shape.per} + w;`)
   })
 }
 
@@ -244,7 +245,9 @@ function storeCut(shape: Shape, c: EmitContext, where: object): void {
     // Elements of others in the first piece, and behind which the row ends.
     if (overlaps(c)) {
       emitOwn(shape, c)
-      c.out.line(`const int others = !begins ? 0 : at.n > 0 ? skipped * ${per} : before;`)
+      c.out.line(
+        `const int others = at.n > 0 ? max(0, skipped * ${per} - static_cast<int>(column)) : begins ? before : 0;`,
+      )
       c.out.line(`const int end = min(before + left, behind * ${per} - static_cast<int>(column)), from = w * ${per};`)
     } else c.out.line(`const int others = begins ? before : 0, end = before + left, from = w * ${per};`)
     const own = call0(c, 'load_shared_v4', `slot + i * ${step * pitch} + w * ${PIECE_BYTES}`)

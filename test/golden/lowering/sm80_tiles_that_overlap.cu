@@ -336,7 +336,7 @@ ktl__golden(
                   const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % 16 / 2;
                   const int skipped = static_cast<u32>(reinterpret_cast<u64>(row)) % 32 == 0 ? 0 : 2 - static_cast<int>(static_cast<u32>(reinterpret_cast<u64>(row)) % 32 / 16);
                   const int behind = STEP_N * 2 / 16 + skipped;
-                  const int others = !begins ? 0 : at.n > 0 ? skipped * 8 : before;
+                  const int others = at.n > 0 ? max(0, skipped * 8 - static_cast<int>(column)) : begins ? before : 0;
                   const int end = min(before + left, behind * 8 - static_cast<int>(column)), from = w * 8;
                   if (from >= others && from + 8 <= end) *reinterpret_cast<uint4*>(row + (static_cast<int>(column) - before) + from) = load_shared_v4(slot + i * 576 + w * 16);
                   if (others > 0) {
