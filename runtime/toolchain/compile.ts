@@ -3,7 +3,7 @@ import { promises as fs } from 'node:fs'
 import path from 'node:path'
 import { ktlError } from '../errors/fail.ts'
 import { describe } from '../errors/describe.ts'
-import { DEVICE_HEADERS } from './device_headers.ts'
+import { deviceHeaders } from './device_headers.ts'
 import { compileError } from './diagnose.ts'
 import { checkImage } from './image.ts'
 import { findNvcc, nvccTimeout } from './nvcc.ts'
@@ -86,7 +86,7 @@ export async function compileCuda(cuda: string, options: CompileOptions): Promis
         const args = ptxArguments(arch, FILE, 'kernel.ptx', flags)
         let result: RunResult | null = null
         if (flags.includes(DEVICE_ONLY)) {
-          await fs.writeFile(at(CUDA_HEADER), DEVICE_HEADERS)
+          await fs.writeFile(at(CUDA_HEADER), deviceHeaders(cuda))
           result = await tryNvcc(args)
           await fs.rm(at(CUDA_HEADER), { force: true })
         }

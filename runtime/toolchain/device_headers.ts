@@ -38,8 +38,27 @@ const overloads = (name: string): string =>
     )
     .join('\n') // prettier-ignore
 
-/** The file that takes the place of NVIDIA's `cuda_runtime.h`. Headers of older architectures call min, max and memcpy. */
-export const DEVICE_HEADERS = `#define __CUDA_RUNTIME_H__
+/**
+ * Headers that those below include and generated text calls nothing of: the host's functions, textures, surfaces, atomics, which it has as
+ * PTX, and clusters. They are half of what is left. A guard that another release names otherwise leaves a header in.
+ */
+const UNUSED = [
+  'CUDA_RUNTIME_API',
+  'TEXTURE_INDIRECT_FUNCTIONS',
+  'SURFACE_INDIRECT_FUNCTIONS',
+  'DEVICE_ATOMIC_FUNCTIONS',
+  'SM_20_ATOMIC_FUNCTIONS',
+  'SM_32_ATOMIC_FUNCTIONS',
+  'SM_60_ATOMIC_FUNCTIONS',
+  'SM_90_RT',
+]
+/** Some text does, and it is the longest: loads and stores with a cache's name, and shifts of two words. */
+const LOADS = { guard: 'SM_32_INTRINSICS', names: /\b__(ld|st|funnelshift)/ }
+
+/** The file that takes the place of NVIDIA's `cuda_runtime.h` before this text. Headers of older architectures call min, max and memcpy. */
+export function deviceHeaders(text: string): string {
+  const left = LOADS.names.test(text) ? UNUSED : [...UNUSED, LOADS.guard]
+  return `#define __CUDA_RUNTIME_H__
 #define __CUDA_INCLUDE_COMPILER_INTERNAL_HEADERS__
 #include "crt/host_config.h"
 #include "builtin_types.h"
@@ -47,6 +66,7 @@ extern "C" {
 ${BUILTINS.map((declaration) => `__device__ __device_builtin__ ${declaration};`).join('\n')}
 }
 ${['min', 'max'].map(overloads).join('\n')}
+${left.map((name) => `#define __${name}_H__`).join('\n')}
 #include "device_launch_parameters.h"
 #include "vector_functions.h"
 #include "crt/device_functions.h"
@@ -56,3 +76,4 @@ ${['min', 'max'].map(overloads).join('\n')}
 #include "sm_32_intrinsics.h"
 #include "crt/sm_80_rt.h"
 `
+}

@@ -10,7 +10,7 @@ import type {
   NativeModule,
   NativeVirtualDevice,
 } from '../../runtime/addon/virtual.ts'
-import { DEVICE_HEADERS } from '../../runtime/toolchain/device_headers.ts'
+import { deviceHeaders } from '../../runtime/toolchain/device_headers.ts'
 import { withBoth } from './both.ts'
 
 const native = createRequire(import.meta.url)('../../native/build/Release/ktl.node') as NativeAddon
@@ -30,7 +30,7 @@ export function compileToPtx(source: string, arch = 'sm_100a', flags: readonly s
     const compile = () =>
       execFileSync('nvcc', [`-arch=${arch}`, '-ptx', '-lineinfo', ...flags, ...files], { cwd: folder, stdio: 'pipe' })
     const isGenerated = flags.includes(GENERATED[1])
-    if (isGenerated) writeFileSync(join(folder, 'cuda_runtime.h'), DEVICE_HEADERS)
+    if (isGenerated) writeFileSync(join(folder, 'cuda_runtime.h'), deviceHeaders(source))
     try {
       compile()
     } catch (error) {
