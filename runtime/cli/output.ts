@@ -25,44 +25,60 @@ export function hasColors(stream: { readonly isTTY?: boolean }, env: NodeJS.Proc
   return WriteStream.prototype.getColorDepth.call(stream as WriteStream, env) > 1
 }
 
+/** What of a stream is used; those of a process are such. */
+export interface TextStream {
+  write(text: string): unknown
+  readonly isTTY?: boolean
+  /** Of a terminal. */
+  readonly columns?: number
+}
+
 export class Output {
   json = false
-  readonly colors = pc.createColors(hasColors(process.stdout))
+  readonly stdout: TextStream
+  readonly stderr: TextStream
+  readonly colors
   #progress: Progress | null = null
+
+  constructor(stdout: TextStream = process.stdout, stderr: TextStream = process.stderr) {
+    this.stdout = stdout
+    this.stderr = stderr
+    this.colors = pc.createColors(hasColors(stdout))
+  }
 
   /** A line of the result for people. */
   line(text = ''): void {
-    if (!this.json) process.stdout.write(`${text}\n`)
+    if (!this.json) this.stdout.write(`${text}\n`)
   }
 
   /** Text as it is: CUDA, IR. In JSON mode it belongs into a record. */
   text(text: string): void {
-    if (!this.json) process.stdout.write(text.endsWith('\n') ? text : `${text}\n`)
+    if (!this.json) this.stdout.write(text.endsWith('\n') ? text : `${text}\n`)
   }
 
   /** The same result for programs. */
   record(kind: string, fields: Readonly<Record<string, Json | undefined>>): void {
-    if (this.json) process.stdout.write(`${JSON.stringify({ schema: SCHEMA, kind, ...fields }, numbersAsText)}\n`)
+    if (this.json) this.stdout.write(`${JSON.stringify({ schema: SCHEMA, kind, ...fields }, numbersAsText)}\n`)
   }
 
   note(text: string): void {
     this.#progress?.stop()
-    process.stderr.write(`${text}\n`)
+    this.stderr.write(`${text}\n`)
   }
 
   diagnostics(list: readonly Diagnostic[]): void {
     this.#progress?.stop()
-    const color = hasColors(process.stderr)
+    const color = hasColors(this.stderr)
     for (const diagnostic of list) {
       if (this.json) this.record('diagnostic', diagnosticFields(diagnostic))
-      else process.stderr.write(`${renderDiagnostic(diagnostic, { color })}\n`)
+      else this.stderr.write(`${renderDiagnostic(diagnostic, { color })}\n`)
     }
   }
 
   /** A bar on stderr when that is a terminal; otherwise nothing. One at a time. */
   progress(label: string, unit: string): Progress {
     this.#progress?.stop()
-    if (!process.stderr.isTTY) return { update: () => {}, stop: () => {} }
+    if (this.stderr !== process.stderr || !process.stderr.isTTY) return { update: () => {}, stop: () => {} }
     const format = `${label} [{bar}] {value} of {total} ${unit}`
     const bar = new SingleBar({ format, stream: process.stderr, clearOnComplete: true, hideCursor: true, barsize: 30 })
     bar.start(1, 0)

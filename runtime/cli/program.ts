@@ -59,7 +59,11 @@ export function createProgram(context: Context, finish: (code: ExitCode) => void
     .version(KTL_VERSION)
     // Commander exits, and writes its errors, by itself otherwise.
     .exitOverride()
-    .configureOutput({ outputError: () => {} })
+    .configureOutput({
+      writeOut: (text) => context.out.stdout.write(text),
+      writeErr: (text) => context.out.stderr.write(text),
+      outputError: () => {},
+    })
     .configureHelp({ sortOptions: false, showGlobalOptions: false })
     .helpCommand(false)
     .addHelpText('after', EXAMPLES)

@@ -8,12 +8,13 @@ import { Peer } from '../../runtime/bench/suite/peer.ts'
 import { PROBLEMS, randomProblems, selectProblems, shrink } from '../../bench/gpu/problems.ts'
 import { FULL } from '../cases_of.ts'
 import { folder, ktl, lastLine, records, ROOT } from './cli.ts'
+import { command } from './command.ts'
 
 const BENCH = ['bench', '--device', 'virtual-sm100', '--dims', 'm=128,n=128,k=64']
 
 describe('bench', () => {
   test('the GEMM of the library, by the dtypes of its operands', async () => {
-    const ended = await ktl([...BENCH, '--type', 'A=f16,D=f32', '--order', 'B=nk', '--top', '2'])
+    const ended = await command([...BENCH, '--type', 'A=f16,D=f32', '--order', 'B=nk', '--top', '2'])
     expect([ended.status, ended.stderr]).toEqual([0, ''])
     expect(ended.stdout).toContain('operands  A: f16[m, k], B: f16[k, n] stored [n, k], D: f32[m, n]')
     expect(ended.stdout).toMatch(/^cycles \(modelled\) {2}place {2}instance$/m)
@@ -37,19 +38,19 @@ describe('bench', () => {
 
   test('kernels for sm_80 on a later device', async () => {
     const args = ['bench', '--device', 'virtual-sm90', '--dims', 'm=64,n=64,k=64', '--type', 'A=f16', '--design', 'sm80', '--json']
-    expect(records(await ktl(args))).toMatchObject([{ kind: 'bench', instance: expect.stringMatching(/^ktl\.gemm_sm80_/) }])
+    expect(records(await command(args))).toMatchObject([{ kind: 'bench', instance: expect.stringMatching(/^ktl\.gemm_sm80_/) }])
   }) // prettier-ignore
 
   test('the fastest of one kind of design is not what callers get', async () => {
     const env = { KTL_TUNING_FILE: path.join(folder, 'designs.json') }
-    const ended = await ktl([...BENCH, '--tune', '--design', 'simt', '--top', '2', '--json'], { env })
+    const ended = await command([...BENCH, '--tune', '--design', 'simt', '--top', '2', '--json'], { env })
     expect([ended.status, ended.stderr]).toEqual([0, ''])
     expect(records(ended).at(-1)).toMatchObject({ kind: 'tuned', kernelName: expect.stringContaining('_simt_'), file: null })
     expect(existsSync(env.KTL_TUNING_FILE)).toBe(false)
   }) // prettier-ignore
 
   test('a file, with an epilogue; records', async () => {
-    const ended = await ktl([
+    const ended = await command([
       'bench', 'samples/gemm.ktl', '--device', 'virtual-sm100', '--dims', 'm=64,n=64,k=64', '--type', 'T=bf16,O=bf16', '--epilogue', 'relu(acc*alpha+C)', '--arg', 'alpha=2', '--json',
     ]) // prettier-ignore
     expect([ended.status, ended.stderr]).toEqual([0, ''])
@@ -64,7 +65,7 @@ describe('bench', () => {
 
   test('--tune remembers the fastest, callers get it first, --list and --clear', async () => {
     const env = { KTL_TUNING_FILE: path.join(folder, 'tuning.json') }
-    const [before] = records(await ktl([...BENCH, '--json'], { env }))
+    const [before] = records(await command([...BENCH, '--json'], { env }))
     const tuned = records(await ktl([...BENCH, '--tune', '--top', '5', '--json'], { env }))
     expect(tuned.map(({ kind }) => kind)).toEqual(['bench', 'bench', 'bench', 'bench', 'tuned'])
     const cycles = tuned.slice(0, 4).map(({ modelledCycles }) => modelledCycles as number)
@@ -83,7 +84,7 @@ describe('bench', () => {
   }) // prettier-ignore
 
   test('no kernel of a design: why', async () => {
-    const ended = await ktl([...BENCH, '--design', 'sm90'])
+    const ended = await command([...BENCH, '--design', 'sm90'])
     expect(ended.status).toBe(1)
     expect(ended.stderr).toMatch(/error KTL4042: no kernel supports these arguments of `gemm` with `--design \w+`\n {2}note: \d+ of other designs do: .*\n {2}help: leave out `--design`/)
   }) // prettier-ignore
@@ -95,7 +96,7 @@ describe('bench', () => {
     ['one instance to tune', [...BENCH, '--tune', '--index', '3'], 2, 'KTL4103'],
     ['an index beyond the list', [...BENCH, '--index', '999999'], 2, 'KTL4107'],
   ])('%s', async (_, args, status, code) => {
-    const ended = await ktl(args)
+    const ended = await command(args)
     expect([ended.status, ended.stdout.includes('instance')]).toEqual([status, false])
     expect(ended.stderr).toContain(`error ${code}: `)
   })

@@ -23,6 +23,7 @@ import { openDevice } from '../../runtime/index.ts'
 import { packageRoot } from '../../runtime/files/package_root.ts'
 import { FULL, part } from '../cases_of.ts'
 import { folder, ktl, records } from './cli.ts'
+import { command } from './command.ts'
 
 const TYPES = Object.keys(SUITE_TYPES) as SuiteTypeName[]
 const SUITE = ['bench', '--suite', 'random', '--device', 'virtual-sm90']
@@ -80,7 +81,7 @@ describe('the command on a virtual device', () => {
     expect(page.match(/<circle /g)).toHaveLength(4)
     expect(page).toContain('Modelled by the virtual device, not measured')
     expect(page).not.toMatch(/https?:|src=|@import|url\(|NaN|Infinity/)
-    const lines = records(await ktl([...args, '--json']))
+    const lines = records(await command([...args, '--json']))
     expect(lines.map(({ kind }) => kind)).toEqual(['problem', 'problem', 'problem', 'problem', 'suite'])
     expect(lines[0]).toMatchObject({ theirs: null, ratio: null, right: null, modelledCycles: expect.any(Number) })
     expect(lines.at(-1)).toMatchObject({ times: 'modelled', summary: { value: 'of roof', problems: 4 } })
@@ -100,13 +101,13 @@ describe('the command on a virtual device', () => {
   const leftOut = ['a seed that is no number', 'a limit that is no number', 'options of single problems']
   const kept = wrong.map(([name]) => name).filter((name) => !leftOut.includes(name))
   test.each(part(wrong, leftOut, kept))('%s: what to change', async (_, args, said) => {
-    const ended = await ktl([...SUITE, ...args])
+    const ended = await command([...SUITE, ...args])
     expect([ended.status, ended.stdout]).toEqual([2, ''])
     expect(ended.stderr).toContain(said)
   })
 
   test('options of a suite without one', async () => {
-    const ended = await ktl(['bench', '--count', '3', '--dims', 'm=8,n=8,k=8', '--device', 'virtual-sm90'])
+    const ended = await command(['bench', '--count', '3', '--dims', 'm=8,n=8,k=8', '--device', 'virtual-sm90'])
     expect([ended.status, ended.stderr]).toEqual([2, 'error KTL4103: `--count` takes --suite beside it, got `no --suite`\n']) // prettier-ignore
   })
 })

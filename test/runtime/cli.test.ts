@@ -5,6 +5,7 @@ import path from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { FULL, part } from '../cases_of.ts'
 import { folder, ktl, records } from './cli.ts'
+import { command } from './command.ts'
 
 const COMMANDS = [
   'run',
@@ -96,7 +97,7 @@ describe('wrong usage: status 2, nothing on stdout, the nearest fix', () => {
     'instance', 'type: no such parameter',
   ] // prettier-ignore
   test.each(part(cases, leftOut))('%s', async (_, args, code, text) => {
-    const { status, stdout, stderr } = await ktl(args)
+    const { status, stdout, stderr } = await command(args)
     expect([status, stdout]).toEqual([2, ''])
     expect(stderr).toContain(`error ${code}: `)
     expect(stderr).toContain(text)
@@ -106,14 +107,21 @@ describe('wrong usage: status 2, nothing on stdout, the nearest fix', () => {
   test('of thousands of kernels the first ones', async () => {
     const one = (i: number): string => `kernel k${i}(x: f32[i]) -> y: f32[i] { y = x }`
     const stdin = Array.from({ length: 2000 }, (_, i) => one(i)).join('\n')
-    const which = await ktl(['inspect', '-', '--stage', 'plan'], { stdin })
+    const which = await command(['inspect', '-', '--stage', 'plan'], { stdin })
     expect([which.status, which.stderr]).toEqual([2, expect.stringMatching(/KTL4104: .* declares 2000 kernels: .*`k18`, `k19`, …$/m)]) // prettier-ignore
-    const none = await ktl(['inspect', '-', '--stage', 'plan', '--kernel', 'something'], { stdin })
+    const none = await command(['inspect', '-', '--stage', 'plan', '--kernel', 'something'], { stdin })
     expect([none.status, none.stderr]).toEqual([2, expect.stringMatching(/help: there is `k0`, .*`k19`, …$/m)])
   })
 
   test('what a target has instead of a design, each once', async () => {
-    const { status, stderr } = await ktl(['build', '--library', '--design', 'sm90', '--aot', path.join(folder, 'none')])
+    const { status, stderr } = await command([
+      'build',
+      '--library',
+      '--design',
+      'sm90',
+      '--aot',
+      path.join(folder, 'none'),
+    ])
     expect(status).toBe(2)
     expect(stderr).toMatch(/^ {2}help: `--design sm90` has no kernels for sm_100a; it takes sm100, simt$/m)
   })
@@ -129,7 +137,7 @@ describe('check', () => {
   const BAD = 'kernel f(A: f16[m, k], B: f16[k, n]) -> D: f32[m, n] { D = sum[k](A * B) + C }\n'
 
   test('right files: status 0, a line each on stdout', async () => {
-    const { status, stdout, stderr } = await ktl(['check', 'samples/gemm.ktl', 'samples/linear.ktl'])
+    const { status, stdout, stderr } = await command(['check', 'samples/gemm.ktl', 'samples/linear.ktl'])
     expect([status, stderr]).toEqual([0, ''])
     expect(stdout).toMatch(
       /^samples\/gemm\.ktl: ok: gemm \(48 choices of types and orders\)\n {2}gemm {2}sm_80, sm_90a, sm_100a, sm_103a: tensor cores\nsamples\/linear\.ktl: ok: linear_gelu/,
@@ -139,13 +147,13 @@ describe('check', () => {
     const stdin = `kernel any<T: e4m3 | f16 | f32>(A: T[m, k], B: T[k, n]) -> D: f32[m, n] { D = f32(sum[k](A * B)) }
 kernel scale(A: e4m3[m, n]) -> D: e4m3[m, n] { D = A * 2 }
 `
-    const { stdout } = await ktl(['check', '-'], { stdin })
+    const { stdout } = await command(['check', '-'], { stdin })
     expect(stdout).toContain(
       '  any  sm_80, sm_90a, sm_100a, sm_103a with T=f32: CUDA cores, because no tensor cores multiply f32 x f32',
     )
     expect(stdout).toContain('  any  sm_80, sm_90a, sm_100a, sm_103a with T=e4m3 | T=f16: tensor cores\n')
     expect(stdout).toContain('  scale  sm_80, sm_90a, sm_100a, sm_103a: CUDA cores\n')
-    const [record] = records(await ktl(['check', '-', '--json'], { stdin }))
+    const [record] = records(await command(['check', '-', '--json'], { stdin }))
     const { targets } = (record as { kernels: { targets: object[] }[] }).kernels[0]!
     expect(targets).toContainEqual({
       target: 'sm_100a', types: [{ T: 'f32' }], designs: ['sm80', 'simt'],
@@ -169,13 +177,13 @@ kernel scale(A: e4m3[m, n]) -> D: e4m3[m, n] { D = A * 2 }
     expect(stderr).toContain('\n<stdin>: 1 error')
   })
   test('a missing file does not keep the others from being checked', async () => {
-    const { status, stdout, stderr } = await ktl(['check', 'nowhere.ktl', 'samples/gemm.ktl'])
+    const { status, stdout, stderr } = await command(['check', 'nowhere.ktl', 'samples/gemm.ktl'])
     expect(status).toBe(2)
     expect(stdout).toMatch(/^samples\/gemm\.ktl: ok/)
     expect(stderr).toContain('KTL4102')
   })
   test('--json: diagnostics and a record for each file', async () => {
-    const ended = await ktl(['check', '-', '--json'], { stdin: BAD })
+    const ended = await command(['check', '-', '--json'], { stdin: BAD })
     expect(ended.status).toBe(1)
     const [diagnostic, result] = records(ended)
     expect(diagnostic).toMatchObject({
@@ -190,28 +198,28 @@ kernel scale(A: e4m3[m, n]) -> D: e4m3[m, n] { D = A * 2 }
   })
   test('remarks about cost are notes, and no warnings', async () => {
     const stdin = 'kernel f(A: f16[m, k], B: f16[k, n]) -> D: f32[m, n] { D = sum[k](relu(A) * B) }\n'
-    const { status, stderr } = await ktl(['check', '-'], { stdin })
+    const { status, stderr } = await command(['check', '-'], { stdin })
     expect(status).toBe(0)
     expect(stderr).toContain('note KTL2306')
-    const json = await ktl(['check', '-', '--json'], { stdin })
+    const json = await command(['check', '-', '--json'], { stdin })
     expect(json.stdout).toContain('"warnings":0')
   })
   test('any bytes are safe', async () => {
-    expect((await ktl(['check', '-'], { stdin: '\0\u0001\ufeff\u202e {{{(((' })).status).toBe(1)
-    expect((await ktl(['check', '-'], { stdin: '('.repeat(100_000) })).status).toBe(1)
+    expect((await command(['check', '-'], { stdin: '\0\u0001\ufeff\u202e {{{(((' })).status).toBe(1)
+    expect((await command(['check', '-'], { stdin: '('.repeat(100_000) })).status).toBe(1)
   })
 })
 
 describe('explain', () => {
   test('wrong and right example, with what the wrong one gives', async () => {
-    const { status, stdout } = await ktl(['explain', 'ktl2001'])
+    const { status, stdout } = await command(['explain', 'ktl2001'])
     expect(status).toBe(0)
     expect(stdout).toMatch(/^KTL2001 \(error\): unknown name\n/)
     expect(stdout).toContain('error KTL2001: unknown name `C`')
     expect(stdout).toMatch(/\nright\n {2}kernel f/)
   })
   test('--json', async () => {
-    expect(records(await ktl(['explain', '4104', '--json']))).toMatchObject([
+    expect(records(await command(['explain', '4104', '--json']))).toMatchObject([
       { schema: 1, kind: 'explanation', code: 'KTL4104' },
     ])
   })
@@ -220,7 +228,7 @@ describe('explain', () => {
 describe('count and list', () => {
   // runtime/discovery_space.test.ts has it without a process of its own.
   const count = async () => {
-    const counts = records(await ktl(['count', '--target', 'sm_80', '--json']))
+    const counts = records(await command(['count', '--target', 'sm_80', '--json']))
     expect(counts.map(({ target }) => target)).toEqual(['sm_80'])
     for (const count of counts) {
       expect(Object.keys(count)).toEqual(['schema', 'kind', 'target', 'instances', 'byRejection'])
@@ -231,7 +239,7 @@ describe('count and list', () => {
   if (FULL) test('count --json: a record of the target', count)
 
   test('list: as many names as asked for, narrowed by types, orders and design', async () => {
-    const { status, stdout, stderr } = await ktl(['list', 'samples/gemm.ktl', '--type', 'T=bf16,O=f32', '--order', 'A=km', '--design', 'sm100', '--limit', '4'])
+    const { status, stdout, stderr } = await command(['list', 'samples/gemm.ktl', '--type', 'T=bf16,O=f32', '--order', 'A=km', '--design', 'sm100', '--limit', '4'])
     expect(status).toBe(0)
     expect(stderr).toContain('the first 4 instances')
     const names = stdout.trimEnd().split('\n')

@@ -4,6 +4,7 @@ import path from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { FULL, half, part } from '../cases_of.ts'
 import { folder, ktl, lastLine, records } from './cli.ts'
+import { command } from './command.ts'
 
 const GEMM = ['run', 'samples/gemm.ktl', '--dims', 'm=64,n=72,k=40']
 
@@ -74,14 +75,14 @@ describe('run', () => {
     'attention',
   ]
   test.each(samples.filter(([, kernel]) => FULL || !alike.includes(kernel)))('inputs of samples/%s.ktl, %s, are legal, and the result is right', async (file, kernel, dims, more, expected) => {
-    const ended = await ktl(['run', `samples/${file}.ktl`, '--kernel', kernel, '--dims', dims, ...more])
+    const ended = await command(['run', `samples/${file}.ktl`, '--kernel', kernel, '--dims', dims, ...more])
     expect([ended.status, ended.stderr.replace(/^samples.*KTL2306[^]*$/, '')]).toEqual([0, ''])
     expect(ended.stdout).toMatch(expected)
     expect(lastLine(ended)).toMatch(/^PASS/)
   }) // prettier-ignore
 
   test('a finding of an index that was given is a failed run', async () => {
-    const ended = await ktl(['run', 'samples/rows.ktl', '--kernel', 'gather', '--dims', 'v=2,c=3,t=2', '--arg', 'id=[1,2]'])
+    const ended = await command(['run', 'samples/rows.ktl', '--kernel', 'gather', '--dims', 'v=2,c=3,t=2', '--arg', 'id=[1,2]'])
     expect([ended.status, lastLine(ended)]).toEqual([1, 'FAIL  1 finding'])
     expect(ended.stderr).toContain('KTL5025')
   }) // prettier-ignore
@@ -93,18 +94,27 @@ describe('run', () => {
     ['id=[1]', 'KTL4001'],
   ] as const
   test.each(half(wrong))('--arg %s', async (arg, code) => {
-    const ended = await ktl(['run', 'samples/rows.ktl', '--kernel', 'gather', '--dims', 'v=2,c=3,t=2', '--arg', arg])
+    const ended = await command([
+      'run',
+      'samples/rows.ktl',
+      '--kernel',
+      'gather',
+      '--dims',
+      'v=2,c=3,t=2',
+      '--arg',
+      arg,
+    ])
     expect(ended.stderr).toContain(code)
   })
 
   test('axes that a kernel computes take no extent', async () => {
-    const ended = await ktl(['run', 'samples/paged.ktl', '--dims', 'b=2,h=2,hk=1,d=8,e=8,p=5,s=16,j=2,n=4'])
+    const ended = await command(['run', 'samples/paged.ktl', '--dims', 'b=2,h=2,hk=1,d=8,e=8,p=5,s=16,j=2,n=4'])
     expect(ended.stderr).toContain('KTL4105')
   })
 
   test('annotated operands, extra outputs, a batch, full checks, random arrival', async () => {
     const text = 'def f(acc, bias, s):\n  F = acc + bias[n]\n  D = F * s[l, m]\n  return D, F'
-    const ended = await ktl(['run', 'samples/gemm.ktl', '--dims', 'l=2,m=70,n=40,k=24', '--epilogue', text, '--arg', 'F=f32', '--checks', 'full', '--async', 'random'])
+    const ended = await command(['run', 'samples/gemm.ktl', '--dims', 'l=2,m=70,n=40,k=24', '--epilogue', text, '--arg', 'F=f32', '--checks', 'full', '--async', 'random'])
     expect([ended.status, ended.stderr]).toEqual([0, ''])
     expect(ended.stdout).toContain('F: f32[l, m, n]')
     expect(ended.stdout).toContain('bias is a f16[n] tensor')
@@ -119,13 +129,13 @@ describe('run', () => {
   ] as const
   test.each(half(axes))('axes of --arg are axes, whatever the extents are: %s', async (given, said) => {
     const arg = ['--epilogue', 'acc + C', '--arg', `C=f32[${given}]`]
-    const ended = await ktl(['run', 'samples/gemm.ktl', '--dims', 'm=8,n=8,k=8', ...arg])
+    const ended = await command(['run', 'samples/gemm.ktl', '--dims', 'm=8,n=8,k=8', ...arg])
     expect(ended.stdout).toContain(said)
     expect(lastLine(ended)).toMatch(/^PASS/)
   })
 
   test('--all runs every instance up to --limit', async () => {
-    const ended = await ktl([...GEMM, '--all', '--limit', '2'])
+    const ended = await command([...GEMM, '--all', '--limit', '2'])
     expect(ended.status).toBe(0)
     expect(ended.stdout.match(/^instance /gm)?.length).toBe(2)
     expect(lastLine(ended)).toMatch(/^PASS {2}2 of 2 instances pass, max error /)
@@ -133,15 +143,15 @@ describe('run', () => {
 
   // The one that would not be taken otherwise; in the full test all.
   test.each(part(['sm80', 'sm90', 'simt'], ['sm90', 'simt']))('--design %s on a device of 9.0', async (design) => {
-    const ended = await ktl([...GEMM, '--device', 'virtual-sm90', '--design', design])
+    const ended = await command([...GEMM, '--device', 'virtual-sm90', '--design', design])
     expect([ended.status, ended.stderr]).toEqual([0, ''])
     expect(ended.stdout).toContain(`instance  ktl.gemm_${design}_ttt_`)
     expect(lastLine(ended)).toMatch(/^PASS/)
   })
 
   test('--instance and --index choose, seeds change the inputs', async () => {
-    const [{ instance }] = records(await ktl([...GEMM, '--index', '1', '--json'])) as [{ instance: string }]
-    const [named] = records(await ktl([...GEMM, '--instance', instance, '--seed', '5', '--json']))
+    const [{ instance }] = records(await command([...GEMM, '--index', '1', '--json'])) as [{ instance: string }]
+    const [named] = records(await command([...GEMM, '--instance', instance, '--seed', '5', '--json']))
     expect(named).toMatchObject({ instance, seed: 5, pass: true })
   })
 
@@ -155,17 +165,17 @@ describe('run', () => {
 
   // kernel.test.ts runs both without a process.
   test.each(half(['m=0,n=8,k=8', 'm=8,n=8,k=0']))('empty extents: %s', async (dims) => {
-    expect(lastLine(await ktl(['run', 'samples/gemm.ktl', '--dims', dims]))).toBe('PASS  max error 0 (exact)')
+    expect(lastLine(await command(['run', 'samples/gemm.ktl', '--dims', dims]))).toBe('PASS  max error 0 (exact)')
   })
 
   test('--trace writes a Chrome trace', async () => {
     const file = path.join(folder, 'trace.json')
-    expect((await ktl([...GEMM, '--trace', file])).status).toBe(0)
+    expect((await command([...GEMM, '--trace', file])).status).toBe(0)
     expect(JSON.parse(readFileSync(file, 'utf8'))).toBeTruthy()
   })
 
   test('mistakes in the epilogue: status 1, with the place in it', async () => {
-    const { status, stdout, stderr } = await ktl([...GEMM, '--epilogue', 'relu(acc +'])
+    const { status, stdout, stderr } = await command([...GEMM, '--epilogue', 'relu(acc +'])
     expect([status, stdout]).toEqual([1, ''])
     expect(stderr).toMatch(/^--epilogue:1:\d+: error KTL10/)
   })
@@ -226,7 +236,13 @@ describe('build', () => {
   const out = (name: string): string => path.join(folder, name)
 
   test('ts: a module for each file', async () => {
-    const { status, stdout } = await ktl(['build', 'samples/linear.ktl', 'samples/residual.ktl', '--out', out('ts')])
+    const { status, stdout } = await command([
+      'build',
+      'samples/linear.ktl',
+      'samples/residual.ktl',
+      '--out',
+      out('ts'),
+    ])
     expect([status, stdout]).toEqual([0, `${out('ts')}/linear.ts\n${out('ts')}/residual.ts\n`])
     expect(readdirSync(out('ts')).sort()).toEqual(['linear.ts', 'residual.ts'])
     expect(readFileSync(out('ts/linear.ts'), 'utf8')).toContain('export const linearGelu = ')
@@ -234,7 +250,7 @@ describe('build', () => {
 
   test.each([['cuda', '.cu', '__global__'], ['ptx', '.ptx', '.visible .entry']])('%s: a file for each instance', async (emit, extension, text) => {
     const args = ['build', 'samples/gemm.ktl', '--emit', emit, '--type', 'T=f16,O=f16', '--order', 'A=mk,B=kn,D=mn', '--limit', '2']
-    const { status, stderr } = await ktl([...args, '--out', out(emit), '--epilogue', 'relu(acc)'])
+    const { status, stderr } = await command([...args, '--out', out(emit), '--epilogue', 'relu(acc)'])
     expect([status, stderr.includes('the first 2 instances')]).toEqual([0, true])
     const files = readdirSync(out(emit))
     expect(files.length).toBe(2)
@@ -245,7 +261,7 @@ describe('build', () => {
   }) // prettier-ignore
 
   test('cubin', async () => {
-    const { status, stdout } = await ktl([
+    const { status, stdout } = await command([
       'build',
       'samples/dgemm.ktl',
       '--emit',
@@ -268,7 +284,7 @@ describe('build', () => {
     const env = { KTL_NVCC: '/nonexistent' }
     expect(
       (
-        await ktl(['build', 'samples/dgemm.ktl', '--emit', 'ptx', '--target', 'sm_80', '--out', out('partial')], {
+        await command(['build', 'samples/dgemm.ktl', '--emit', 'ptx', '--target', 'sm_80', '--out', out('partial')], {
           env,
         })
       ).status,
@@ -278,13 +294,13 @@ describe('build', () => {
 
   test('a folder that cannot be made: status 3', async () => {
     writeFileSync(out('file'), '')
-    const { status, stderr } = await ktl(['build', 'samples/linear.ktl', '--out', out('file/below')])
+    const { status, stderr } = await command(['build', 'samples/linear.ktl', '--out', out('file/below')])
     expect([status, stderr.includes('KTL6008')]).toEqual([3, true])
-    expect((await ktl(['build', 'samples/linear.ktl', '--out', '/proc/no/folder'])).status).toBe(3)
+    expect((await command(['build', 'samples/linear.ktl', '--out', '/proc/no/folder'])).status).toBe(3)
   })
 
   test('two files of one name', async () => {
-    const { status, stderr } = await ktl([
+    const { status, stderr } = await command([
       'build',
       'samples/linear.ktl',
       'runtime/library/linear.ktl',
@@ -304,13 +320,13 @@ describe('inspect', () => {
     ['cuda', /extern "C" __global__/],
     ['ptx', /\.target sm_100a/],
   ])('%s', async (stage, pattern) => {
-    const { status, stdout, stderr } = await ktl(['inspect', 'samples/gemm.ktl', '--stage', stage])
+    const { status, stdout, stderr } = await command(['inspect', 'samples/gemm.ktl', '--stage', stage])
     expect([status, stderr]).toEqual([0, ''])
     expect(stdout).toMatch(pattern)
   })
   test('with an epilogue, by --json', async () => {
     const [record] = records(
-      await ktl(['inspect', 'samples/gemm.ktl', '--stage', 'tensor', '--epilogue', 'relu(acc*2)', '--json']),
+      await command(['inspect', 'samples/gemm.ktl', '--stage', 'tensor', '--epilogue', 'relu(acc*2)', '--json']),
     )
     expect(record).toMatchObject({ schema: 1, kind: 'inspect', stage: 'tensor' })
     expect(record!['text']).toContain('relu')
@@ -325,7 +341,7 @@ describe('selftest', () => {
     expect(lastLine(ended)).toBe('PASS')
   })
   test('a device without the designs of the table runs its own', async () => {
-    const ended = await ktl(['selftest', '--device', 'virtual-sm90', '--limit', '2', '--json'])
+    const ended = await command(['selftest', '--device', 'virtual-sm90', '--limit', '2', '--json'])
     expect(ended.status).toBe(0)
     expect(records(ended).at(-1)).toMatchObject({ kind: 'summary', pass: true, passed: 2, kernels: 2 })
     expect(records(ended)[0]!.kernelName).toContain('_sm90_')

@@ -9,18 +9,19 @@ import { hasColors, Output } from '../../runtime/cli/output.ts'
 import { createProgram } from '../../runtime/cli/program.ts'
 import { half } from '../cases_of.ts'
 import { folder, ktl, records } from './cli.ts'
+import { command } from './command.ts'
 
 const program = createProgram({ out: new Output(), signal: new AbortController().signal }, () => {})
 const has = (shell: string): boolean => spawnSync(shell, ['-c', 'true']).status === 0
 
 describe('completion', () => {
   test.each(SHELLS)('ktl completion %s prints the script', async (shell) => {
-    const { status, stdout, stderr } = await ktl(['completion', shell])
+    const { status, stdout, stderr } = await command(['completion', shell])
     expect([status, stderr, stdout]).toEqual([0, '', completionScript(shell, program)])
   })
 
   test('other shells are refused', async () => {
-    const { status, stderr } = await ktl(['completion', 'tcsh'])
+    const { status, stderr } = await command(['completion', 'tcsh'])
     expect([status, stderr]).toEqual([2, expect.stringContaining('bash, zsh, fish')])
   })
 
@@ -97,12 +98,12 @@ describe('build --emit of several formats', () => {
 
   test('writes all of them, or none', async () => {
     const out = path.join(folder, 'several')
-    const ended = await ktl([...args, '--emit', 'ts, cuda,dts', '--out', out, '--json'])
+    const ended = await command([...args, '--emit', 'ts, cuda,dts', '--out', out, '--json'])
     expect([ended.status, records(ended).map(({ emit }) => emit)]).toEqual([0, ['ts', 'dts', 'cuda']])
     const names = readdirSync(out).sort()
     expect(names).toEqual(['dgemm.d.ktl.ts', 'dgemm.ts', expect.stringMatching(/^ktl\.dgemm_.*\.cu$/)])
     const none = path.join(folder, 'none')
-    const failed = await ktl([...args, '--emit', 'ts,ptx', '--out', none], { env: { KTL_NVCC: '/nonexistent' } })
+    const failed = await command([...args, '--emit', 'ts,ptx', '--out', none], { env: { KTL_NVCC: '/nonexistent' } })
     expect(failed.status).toBe(3)
     expect(readdirSync(folder)).not.toContain('none')
   })
@@ -112,7 +113,7 @@ describe('build --emit of several formats', () => {
     ['ts,ninja', '--aot beside `ninja`'],
     ['', 'ts, dts, cuda'],
   ])('%j is refused', async (emit, message) => {
-    const { status, stderr } = await ktl([...args, '--emit', emit, '--out', path.join(folder, 'refused')])
+    const { status, stderr } = await command([...args, '--emit', emit, '--out', path.join(folder, 'refused')])
     expect([status, stderr]).toEqual([2, expect.stringContaining(message)])
   })
 })

@@ -11,6 +11,7 @@ import { readStamps } from '../../runtime/timeline/stamps.ts'
 import { timelineSvg } from '../../runtime/timeline/svg.ts'
 import { tracedBuild } from '../../runtime/timeline/traced.ts'
 import { folder, ktl } from './cli.ts'
+import { command } from './command.ts'
 
 const K_TILES = 6
 
@@ -180,7 +181,7 @@ describe('the command line', () => {
   const INSPECT = ['inspect', 'samples/linear.ktl', '--kernel', 'linear_gelu', '--stage', 'timeline', '--dims', 'm=64,n=64,k=128'] // prettier-ignore
 
   test('inspect --stage timeline draws a run; the format is that of --format, or of the name', async () => {
-    const { status, stdout } = await ktl(INSPECT)
+    const { status, stdout } = await command(INSPECT)
     expect([status, stdout.slice(0, 4)]).toEqual([0, '<svg'])
     expect(stdout).toMatch(/load A, stage 1, phase 0: \d+ to \d+/)
     const file = path.join(folder, 'timeline.html')
@@ -191,19 +192,19 @@ describe('the command line', () => {
   test('inspect --below draws a trace of another run below its own', async () => {
     const file = path.join(folder, 'measured.json')
     writeFileSync(file, trace)
-    const { status, stdout } = await ktl([...INSPECT, '--below', file])
+    const { status, stdout } = await command([...INSPECT, '--below', file])
     expect([status, stdout]).toEqual([0, expect.stringContaining('>measured.json</text>')])
     expect(stdout).toContain('MMA, stage 1, phase 0: 90 to 100 (10)')
     writeFileSync(file, trace.replace('"ts":90', '"ts":"90"'))
-    const refused = await ktl([...INSPECT, '--below', file])
+    const refused = await command([...INSPECT, '--below', file])
     expect([refused.status, refused.stderr]).toEqual([2, expect.stringMatching(/KTL4103[^]*ts is not a number/)])
-    const asJson = await ktl([...INSPECT, '--below', file, '--format', 'json'])
+    const asJson = await command([...INSPECT, '--below', file, '--format', 'json'])
     expect([asJson.status, asJson.stderr]).toEqual([2, expect.stringContaining('--format svg or html')])
   })
 
   test('run --trace of a name that ends with .svg is a picture', async () => {
     const file = path.join(folder, 'run.svg')
-    const ended = await ktl(['run', 'samples/gemm.ktl', '--dims', 'm=64,n=64,k=64', '--trace', file])
+    const ended = await command(['run', 'samples/gemm.ktl', '--dims', 'm=64,n=64,k=64', '--trace', file])
     expect(ended.stdout).toContain('build     traced: roles write time stamps\n')
     expect([ended.status, readFileSync(file, 'utf8').slice(0, 4)]).toEqual([0, '<svg'])
   })

@@ -228,9 +228,8 @@ async function runKernel(
 
 async function show(where: true | string, maps: ErrorMaps, out: Context['out']): Promise<void> {
   if (where === true) {
-    const width = process.stdout.columns ?? 80
-    for (const map of maps.all)
-      for (const line of showMap(map, { color: hasColors(process.stdout), width })) out.line(line)
+    const options = { color: hasColors(out.stdout), width: out.stdout.columns ?? 80 }
+    for (const map of maps.all) for (const line of showMap(map, options)) out.line(line)
     return
   }
   await writeFiles(path.dirname(where), [{ name: path.basename(where), content: mapsAsPng(maps.all) }])
