@@ -166,7 +166,7 @@ const emitLinesAlong: EmitLines = (op, row, blocks, c) => {
 /** That the warp's part of the tile begins with. */
 function firstColumn({ program: { registers, layout, cluster } }: EmitContext): string {
   if (registers?.warps) return `at.n + warp_n * ${layout.columns}`
-  return cluster.splits > 1 ? `at.n + cluster_rank * ${layout.columns}` : 'at.n'
+  return cluster.splits > 1 ? `at.n + split * ${layout.columns}` : 'at.n'
 }
 
 /** The two rows of a lane in each block of rows. `row`: the i-th of them. */

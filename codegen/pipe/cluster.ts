@@ -21,7 +21,7 @@ export function emitTileOrigin(
   const down =
     fallback === null
       ? splits > 1
-        ? '0'
+        ? 'place / CLUSTER_M % CLUSTER_N'
         : 'place / CLUSTER_M'
       : nested((q, s) => `${s} / ${shape[0] / fallback[0]} * FALLBACK_N + ${q} / FALLBACK_M`)
   file.line(`// Where a CTA lies in its unit, the CTA tiles of one cluster.
@@ -82,7 +82,11 @@ export function emitCluster(c: EmitContext): void {
     out.line('const u32 cluster_size = cluster_size_of();')
     out.line('const bool is_preferred = cluster_size == CLUSTER;')
   }
-  if (cluster.splits > 1) return
+  const { splits } = cluster
+  if (splits > 1) {
+    out.line('const u32 split = cluster_rank / (CLUSTER_M * CLUSTER_N);  // which part of k this CTA has')
+    if (cluster.size === splits) return
+  }
   if (cluster.size === cluster.pair) {
     if (dynamic) out.line('constexpr u32 cluster_size = CLUSTER;')
     out.line('constexpr u16 producers_mask = 3;')
@@ -101,6 +105,7 @@ export function emitCluster(c: EmitContext): void {
   )
   out.block('for (u32 rank = 0; rank < cluster_size; ++rank)', () => {
     out.line('const u32 mine = blockIdx.x % CLUSTER, other = mine - cluster_rank + rank;')
+    if (splits > 1) out.line('if (other / (CLUSTER_M * CLUSTER_N) != split) continue;')
     out.line('const bool same_column = place_n(other) == place_n(mine);')
     if (rows) out.line('if (place_m(other) == place_m(mine)) row_mask |= 1 << rank;')
     if (columns)

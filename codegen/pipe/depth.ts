@@ -61,9 +61,9 @@ export function emitKRange(c: EmitContext): void {
 
 /** Of a cluster that splits k; `beyond`: a tile from outside the tensors, for CTAs without a share. */
 function shareOf({ out }: EmitContext, beyond: string): void {
-  out.line('const u32 share = (k_tiles + CLUSTER - 1) / CLUSTER;')
-  out.line('const bool has_k = cluster_rank * share < k_tiles;')
-  out.line(`const u32 k_first = has_k ? cluster_rank * share : ${beyond};`)
+  out.line('const u32 share = (k_tiles + SPLITS - 1) / SPLITS;')
+  out.line('const bool has_k = split * share < k_tiles;')
+  out.line(`const u32 k_first = has_k ? split * share : ${beyond};`)
   out.line('const u32 k_last = has_k ? min(k_first + share, k_tiles) : k_first + 1;')
 }
 
@@ -77,7 +77,7 @@ function sharesOf(c: EmitContext, item: string): readonly [string, string] {
   const ofCut = (text: string, whole: number): string =>
     domain.groups ? text : `(${isCut(c, item)} ? ${text} : ${whole})`
   const [parts, part] = [ofCut('PARTS', 1), ofCut(`${item} % PARTS`, 0)]
-  return cluster.splits > 1 ? [`(${parts} * CLUSTER)`, `(${part} * CLUSTER + cluster_rank)`] : [parts, part]
+  return cluster.splits > 1 ? [`(${parts} * SPLITS)`, `(${part} * SPLITS + split)`] : [parts, part]
 }
 
 /** Steps of the share of a part: at least one. */

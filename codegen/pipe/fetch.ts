@@ -21,7 +21,7 @@ function request({ operand, fetch }: FetchOp, index: string, slot: string, c: Em
   const { slots } = ringOf(c.program, fetch.ring)
   const perBlock = columns / c.program.subtileColumns
   const where = note(c, `TMA load ${operand}`)
-  const part = c.program.cluster.splits > 1 ? ` + cluster_rank * ${columns}` : ''
+  const part = c.program.cluster.splits > 1 ? ` + split * ${columns}` : ''
   const block = together > 1 ? `(warpgroup * ROW_BLOCKS + ${index} / ${perBlock})` : `${index} / ${perBlock}`
   const batch = c.names.batchCoordinate(operand)
   const place = `(warp * ${slots} + ${slot})`

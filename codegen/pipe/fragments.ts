@@ -24,7 +24,7 @@ export function allCells(c: EmitContext): number {
 /** The i-th of the registers that the epilogue takes: of a cluster that splits k, the first of each block. */
 export function ownCell(c: EmitContext, i: string): string {
   const { splits } = c.program.cluster
-  return splits > 1 ? `${i} / (CELLS / CLUSTER) * CELLS + ${i} % (CELLS / CLUSTER)` : i
+  return splits > 1 ? `${i} / (CELLS / SPLITS) * CELLS + ${i} % (CELLS / SPLITS)` : i
 }
 
 /**

@@ -139,8 +139,9 @@ function emitConstants(file: SourceBuilder, program: TileProgram, target: Target
   )
   define(
     `CLUSTER_M = ${cluster.shape[0]}, CLUSTER_N = ${cluster.shape[1]}, CLUSTER = ${cluster.size}`,
-    cluster.splits > 1 ? 'CTAs of a cluster: all on one tile' : 'CTAs of a cluster along m and n',
+    'CTAs of a cluster along m and n' + (cluster.splits > 1 ? ', and with those that share the k of a tile' : ''),
   )
+  if (cluster.splits > 1) define(`SPLITS = ${cluster.splits}`, 'CTAs that share the k of a tile')
   if (domain.parts !== undefined) define(`PARTS = ${domain.parts}`, 'of k: work items of a tile')
   if (hasTail(domain) && program.launch.grid.kind === 'persistent')
     define(

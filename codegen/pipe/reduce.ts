@@ -168,11 +168,7 @@ function endFragment(op: ReductionOutput, c: EmitContext): void {
   const where = note(c, `reduce ${op.operand}`)
   const total = totalOf(c, op)
   const part =
-    c.program.cluster.splits > 1
-      ? ` + cluster_rank * ${columns}`
-      : c.program.registers?.warps
-        ? ` + warp_n * ${columns}`
-        : ''
+    c.program.cluster.splits > 1 ? ` + split * ${columns}` : c.program.registers?.warps ? ` + warp_n * ${columns}` : ''
   c.out.block('', () => {
     c.out.line(`const u32 first = at.n${part};  // column`)
     if (keepsM) {

@@ -8,6 +8,8 @@ export interface ClusterMap {
   readonly rows: readonly (readonly number[])[]
   readonly columns: readonly (readonly number[])[]
   readonly producers: readonly (readonly number[])[]
+  /** That have other parts of the same tile's k. */
+  readonly sums: readonly (readonly number[])[]
 }
 
 /** Of the preferred clusters, and of those that stand in for them. */
@@ -19,7 +21,7 @@ export function clusterMaps(plan: ClusterPlan): ClusterMap[] {
 function clusterMap(plan: ClusterPlan, size: number, preferred: boolean): ClusterMap {
   const { shape, fallback, pair, splits } = plan
   const [across, down] = ((): [(place: number) => number, (place: number) => number] => {
-    if (fallback === null) return [(p) => p % shape[0], (p) => (splits > 1 ? 0 : Math.floor(p / shape[0]))]
+    if (fallback === null) return [(p) => p % shape[0], (p) => Math.floor(p / shape[0]) % shape[1]]
     const count = fallback[0] * fallback[1]
     const perRow = shape[0] / fallback[0]
     return [
@@ -31,14 +33,15 @@ function clusterMap(plan: ClusterPlan, size: number, preferred: boolean): Cluste
   const sharing = (alike: (mine: number, other: number) => boolean): number[][] =>
     ranks.map((mine) => ranks.filter((other) => alike(mine, other)))
   const columns = (mine: number, other: number): boolean => down(mine) === down(other)
+  const split = (rank: number): number => (splits > 1 ? Math.floor(rank / (shape[0] * shape[1])) : 0)
+  const depth = (mine: number, other: number): boolean => split(mine) === split(other)
   const row = (rank: number): number => Math.floor(across(rank) / pair)
   return {
     size,
     preferred,
-    rows: sharing((mine, other) => splits === 1 && across(mine) === across(other)),
-    columns: sharing((mine, other) => splits === 1 && columns(mine, other) && mine % pair === other % pair),
-    producers: sharing((mine, other) =>
-      splits > 1 ? mine === other : columns(mine, other) || row(mine) === row(other),
-    ),
+    rows: sharing((mine, other) => depth(mine, other) && across(mine) === across(other)),
+    columns: sharing((mine, other) => depth(mine, other) && columns(mine, other) && mine % pair === other % pair),
+    producers: sharing((mine, other) => depth(mine, other) && (columns(mine, other) || row(mine) === row(other))),
+    sums: sharing((mine, other) => splits > 1 && across(mine) === across(other) && columns(mine, other)),
   }
 }

@@ -315,8 +315,9 @@ const CELLS = 'cells'
 
 function sendSums(op: OpOf<'send_sums'>, agent: Agent, m: Machine): void {
   takesCells(op, agent, m)
-  const bytes = (m.buffer(op.buffer).slotBytes * agent.threads) / op.threads / m.cluster.size
-  for (let cta = 0; cta < m.cluster.size; cta++) {
+  const sharers = m.cluster.sums[agent.cta]!
+  const bytes = (m.buffer(op.buffer).slotBytes * agent.threads) / op.threads / sharers.length
+  for (const cta of sharers) {
     const barrier = m.barrierOf(agent, op.barrier, { cta })
     const view = { clock: agent.clock, async: false, inOrder: false }
     const done = { dimension: barrier.phases, epoch: barrier.completed + 1, view }

@@ -111,14 +111,17 @@ export const SYNC = {
   },
   arrive_all(op, agent, m) {
     if (agent.warp !== 0) return
-    for (const cta of ranksOf(agent, m)) m.signal(agent, op, m.barrierOf(agent, op.barrier, { cta }), 1, 0, agent.clock)
+    // Its lane tells the i-th of them.
+    for (const i of ranksOf(agent, m)) {
+      const cta = m.cluster.sums[agent.cta]![i]
+      if (cta !== undefined) m.signal(agent, op, m.barrierOf(agent, op.barrier, { cta }), 1, 0, agent.clock)
+    }
   },
   release(op, agent, m) {
     // Its warp has met at the wait for the MMAs: the first lane stands for those that tell other CTAs, too.
     if (!agent.first || (!op.eachWarp && agent.warp % 4 !== 0)) return
-    const { size, splits } = m.program.cluster
     const { slot } = agent.ring(op.ring)
-    const targets = size === 1 || splits > 1 ? [agent.cta] : m.cluster.producers[agent.cta]!
+    const targets = m.cluster.producers[agent.cta]!
     for (const cta of targets) m.signal(agent, op, m.barrierOf(agent, op.barrier, { cta, slot }), 1, 0)
   },
   commit(op, agent, m) {

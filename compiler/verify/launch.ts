@@ -112,7 +112,6 @@ function* shapeProblems(program: TileProgram): Generator<string> {
   }
   if (cluster.size !== shape[0] * shape[1] * splits)
     yield `cluster: ${cluster.size} CTAs are not ${shape.join(' x ')}${splits > 1 ? ` x ${splits}` : ''}`
-  if (splits > 1 && shape[0] * shape[1] > 1) yield 'cluster: k is split among CTAs of one tile only'
   if (shape[0] % pair !== 0) yield `cluster: ${shape[0]} CTAs along m are no whole pairs`
   if (fallback && (shape[0] % fallback[0] !== 0 || shape[1] % fallback[1] !== 0 || fallback[0] % pair !== 0))
     yield `cluster: ${fallback.join(' x ')} CTAs do not divide ${shape.join(' x ')}`

@@ -181,7 +181,7 @@ export function estimateSm90(
   const share = Math.max(1, Math.ceil(k / tileK) / splits / parts)
   const partTiles = tailWaves > 1 ? share : Math.ceil(share)
   // The warpgroups of an SM share its tensor core.
-  const coupling = splits === 1 ? 1 + costs.coupling * Math.log2(cluster.size) : 1
+  const coupling = 1 + costs.coupling * Math.log2(clusterM * clusterN)
   const mma = plan.mmaSteps * b.length * (tileM / 64) * wgmmaCycles(waysOf(gemm) * tileN) * coupling
   // What lies beyond the operands is not loaded.
   const inside = {

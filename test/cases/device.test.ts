@@ -134,6 +134,7 @@ describe('virtual-sm90', () => {
       ({ storeWarps }) => storeWarps,
       ({ inPlace }) => inPlace,
       ({ splits }) => splits === 4,
+      ({ splits, cluster }) => splits > 1 && cluster.size > splits,
       ({ rowBlocks }) => rowBlocks === 2,
       ({ design }) => design.cluster[0] === 2,
       ({ design }) => design.cluster[1] === 2,

@@ -32,6 +32,22 @@ export const SPLIT_CASES: readonly DeviceCase[] = [
     BLOCKS,
     720,
   ),
+  split(
+    'sm90',
+    'clusters that share operands and k',
+    'split6',
+    'consumers cooperative\n  cluster 2x2\n  splits 2',
+    PLAIN,
+    712,
+  ),
+  split(
+    'sm90',
+    'clusters that share an operand and k, parts of them, fewer k tiles',
+    'split7',
+    'consumers cooperative\n  cluster 1x2\n  splits 4\n  parts 2',
+    PLAIN,
+    200,
+  ),
   {
     ...split('sm90', 'three parts of groups', 'split4', 'consumers pingpong\n  parts 3', GROUPS, 536),
     extents: { t: 180, g: 5, n: 200, k: 536 },

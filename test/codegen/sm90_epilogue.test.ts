@@ -134,7 +134,7 @@ describe('planning', () => {
 
   test.each([
     ['pingpong', [1, 1, 2]],
-    ['cooperative', [2, 1, 2]],
+    ['cooperative', [2, 4, 2]],
   ] as const)('a split k of %s warpgroups in a cluster of %s is refused', (consumers, cluster) => {
     const program = bound(SOURCES.fused)
     const design: Sm90Design = { kind: 'sm90', consumers, tile: [128, 64, 64], cluster, parts: 1, operands: 'ab', stages: 'auto' } // prettier-ignore

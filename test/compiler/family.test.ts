@@ -70,11 +70,14 @@ test('designs of several schedules join, each once', () => {
   expect([...designsOf(schedules, 'simt', 'sm_90a', 2)].map((d) => d.tile)).toEqual([[8, 8], [4, 4]]) // prettier-ignore
 })
 
-test('k is split by cooperative warpgroups alone, without a cluster along m or n', () => {
-  const { schedules } = family(GEMM + 'schedule gemm on sm_90 { tile 128x64; splits 1 | 2; reassociate }')
+test('k is split by cooperative warpgroups alone, in clusters of at most 8', () => {
+  const { schedules } = family(
+    GEMM + 'schedule gemm on sm_90 { tile 128x64; cluster 1x1 | 2x1 | 2x4; splits 1 | 2; reassociate }',
+  )
   const designs = [...designsOf(schedules, 'sm90', 'sm_90a', 2)]
   expect(designs.map((d) => d.kind === 'sm90' && `${d.consumers} ${d.cluster.join('x')}`)).toEqual([
-    'cooperative 1x1x1', 'cooperative 1x1x2', 'cooperative 2x1x1', 'pingpong 1x1x1', 'pingpong 2x1x1',
+    'cooperative 1x1x1', 'cooperative 1x1x2', 'cooperative 2x1x1', 'cooperative 2x1x2', 'cooperative 2x4x1',
+    'pingpong 1x1x1', 'pingpong 2x1x1', 'pingpong 2x4x1',
   ]) // prettier-ignore
 })
 

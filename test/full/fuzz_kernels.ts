@@ -62,10 +62,7 @@ export const SCHEDULES: Readonly<Record<SampledTarget, fc.Arbitrary<string>>> = 
       fc.tuple(one(64, 128, 256), one(16, 32, 48, 64, 80, 96, 128, 160, 192, 256)).map(([m, n]) => `tile ${m}x${n}`),
       one('1x1', '2x1', '1x2', '2x2', '4x1', '1x4'),
     )
-    .map(
-      ([consumers, tile, cluster]) =>
-        `${consumers}; ${tile}; cluster ${consumers.includes('splits') ? '1x1' : cluster}`,
-    ),
+    .map(([consumers, tile, cluster]) => `${consumers}; ${tile}; cluster ${cluster}`),
   sm_100a: fc
     .tuple(
       one('mma 1cta; tile 64', 'mma 1cta; tile 128', 'mma 2cta; tile 128', 'mma 2cta; tile 256'),

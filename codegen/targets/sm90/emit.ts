@@ -221,7 +221,7 @@ export const SM90_EMITTERS: Emitters = {
     const where = note(c, `release ${op.barrier}`)
     const address = `smem + ${constant(op.barrier)} + 8 * ${op.ring}`
     const { cluster } = c.program
-    if (cluster.size === 1 || cluster.splits > 1) {
+    if (cluster.size === cluster.splits) {
       const first = op.eachWarp ? 'lane == 0' : 'threadIdx.x % 128 == 0'
       c.out.line(`if (${first}) ${call(c, 'mbarrier_arrive', address)}`, where)
       return
@@ -256,7 +256,7 @@ export const SM90_EMITTERS: Emitters = {
     const { columns } = c.program.layout
     unroll(c)
     c.out.block(subtileLoop(op, columns, c), () => {
-      const part = c.program.cluster.splits > 1 ? ` + cluster_rank * ${columns}` : ''
+      const part = c.program.cluster.splits > 1 ? ` + split * ${columns}` : ''
       c.out.line(`const u32 subtile_col = at.n${part} + column;`)
       c.out.line('[[maybe_unused]] const u32 col = subtile_col + lane % 4 * 2;')
       emitOps(op.body, c)

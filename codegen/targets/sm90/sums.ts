@@ -10,6 +10,12 @@ import { allCells, cellWord, ownCell, registersOf, type TakenCells } from '../..
 const cellAddress = ({ buffer, threads }: { readonly buffer: string; readonly threads: number }, i: string): string =>
   `smem + ${constant(buffer)} + (${i} / 4 * ${threads} + threadIdx.x) * 16`
 
+/** Rank in the cluster of the CTA that has the same tile and part `split` of k. */
+const rankOf = ({ program: { cluster } }: EmitContext, split: string): string =>
+  cluster.size === cluster.splits
+    ? split
+    : `${split} * (CLUSTER_M * CLUSTER_N) + cluster_rank % (CLUSTER_M * CLUSTER_N)`
+
 /** Registers `i` … `i + 3` of the accumulators, as words. */
 function words(c: EmitContext): string {
   return [0, 1, 2, 3].map((i) => cellWord(c, `acc[i + ${i}]`)).join(', ')
@@ -29,18 +35,18 @@ export const SUM_EMITTERS: Emitters = {
   },
   send_sums(op, c) {
     const where = note(c, 'send sums')
-    const share = 'CELLS / CLUSTER'
+    const share = 'CELLS / SPLITS'
     // All to the same CTA at a time would wait for its way into shared memory.
     c.out.line('#pragma unroll')
     c.out.block('for (u32 turn = 0; turn < 2; ++turn)', () => {
       forAllCells(c, () => {
-        c.out.line(`const u32 owner = i % CELLS / (${share});  // the CTA that stores these columns`)
-        c.out.line('if ((owner < cluster_rank) != (turn == 1)) continue;  // own columns and on from there first')
+        c.out.line(`const u32 owner = i % CELLS / (${share});  // the split that stores these columns`)
+        c.out.line('if ((owner < split) != (turn == 1)) continue;  // own columns and on from there first')
         c.out.line(
-          `const u32 cell = cluster_rank * ${allCells(c) / c.program.cluster.splits} + i / CELLS * (${share}) + i % (${share});`,
+          `const u32 cell = split * ${allCells(c) / c.program.cluster.splits} + i / CELLS * (${share}) + i % (${share});`,
         )
-        const slot = call0(c, 'remote_address', cellAddress(op, 'cell'), 'owner')
-        const barrier = call0(c, 'remote_address', barrierAddress(c, op.barrier), 'owner')
+        const slot = call0(c, 'remote_address', cellAddress(op, 'cell'), rankOf(c, 'owner'))
+        const barrier = call0(c, 'remote_address', barrierAddress(c, op.barrier), rankOf(c, 'owner'))
         c.out.line(call(c, 'store_async_v4', slot, barrier, words(c)), where)
       })
     })
@@ -66,9 +72,9 @@ export const SUM_EMITTERS: Emitters = {
     c.out.block('if (cta + gridDim.x < works)', () => emitOps(op.body, c))
   },
   arrive_all(op, c) {
-    const remote = call0(c, 'remote_address', barrierAddress(c, op.barrier), 'threadIdx.x')
+    const remote = call0(c, 'remote_address', barrierAddress(c, op.barrier), rankOf(c, 'threadIdx.x'))
     c.out.line(
-      `if (threadIdx.x < CLUSTER) ${call(c, 'mbarrier_arrive_remote', remote)}`,
+      `if (threadIdx.x < SPLITS) ${call(c, 'mbarrier_arrive_remote', remote)}`,
       note(c, `arrive ${op.barrier}`),
     )
   },
@@ -85,7 +91,7 @@ export function emitSums(
   const type = cells === 'i32' ? 'int' : 'float'
   const to = cells === 'i32' ? 'static_cast<int>' : '__uint_as_float'
   const block = product > 0 ? `(${product} * ROW_BLOCKS + block)` : 'block'
-  const cell = `${block} * ${splits > 1 ? '(CELLS / CLUSTER)' : 'CELLS'} + ${first} + j`
+  const cell = `${block} * ${splits > 1 ? '(CELLS / SPLITS)' : 'CELLS'} + ${first} + j`
   const where = note(c, splits > 1 ? 'add sums' : 'take accumulators')
   const load = (i: string): void => {
     c.out.line(`const uint4 part = ${call0(c, 'load_shared_v4', cellAddress(from, `(${i})`))};`, where)

@@ -20,9 +20,12 @@ export interface Sm90Design {
   readonly overlap?: true
 }
 
-/** Tiles are few where k is split: warpgroups have no turns to take, and CTAs no neighbour along m or n to share loads with. */
+/** CTAs of a cluster that any SM90 device runs. */
+const PORTABLE = 8
+
+/** Tiles are few where k is split: warpgroups have no turns to take. */
 export const splitFits = ({ consumers, cluster: [m, n, splits] }: Pick<Sm90Design, 'consumers' | 'cluster'>): boolean =>
-  splits === 1 || (consumers === 'cooperative' && m * n === 1)
+  splits === 1 || (consumers === 'cooperative' && m * n * splits <= PORTABLE)
 
 /** CTAs that share the k of a tile; more than 1 need `reassociate`. */
 const SPLITS: Entry<number> = {
@@ -50,7 +53,7 @@ export const SM90_ENTRIES = {
 
 /** Why a schedule may have no design. */
 export const SM90_INCONSISTENT =
-  '`splits` of more than 1 need `reassociate`, `consumers cooperative` and `cluster 1x1`; `parts` of more than 1 `reassociate`'
+  '`splits` of more than 1 need `reassociate`, `consumers cooperative` and at most 8 CTAs of a cluster; `parts` of more than 1 `reassociate`'
 
 /** Tiles considered when the schedule names none. */
 const DEFAULT_TILES: readonly (readonly [number, number])[] = [

@@ -14,7 +14,7 @@ export const SENT = 'sent'
  * No CTA leaves while another may still signal its barriers or multicast into it. Its consumers have waited for all that was
  * multicast, so the signals remain: the producer waits for them, and the epilogue for nobody.
  */
-const drains = ({ cluster, splits }: Sm90Plan): boolean => cluster.size > 1 && splits === 1
+const drains = ({ cluster, splits }: Sm90Plan): boolean => cluster.size > splits
 
 export function producerRole(plan: Sm90Plan, domain: Domain): TileOp[] {
   const loads = tmaLoads(plan, domain, 'full')

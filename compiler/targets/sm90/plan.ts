@@ -126,7 +126,7 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
   if (cells > MAX_ACCUMULATORS) return rejection('KTL4521', { cells, limit: MAX_ACCUMULATORS })
   if (splits > 1 && accumulator === 'f16') return rejection('KTL4524', {})
   if (!splitFits(design))
-    return rejection('KTL2904', { form: 'a split k of ping-pong warpgroups or of clusters along m or n' })
+    return rejection('KTL2904', { form: 'a split k of ping-pong warpgroups or of more than 8 CTAs of a cluster' })
   if (splits > 1 && (gemm.groups || gemm.sums)) return rejection('KTL2904', { form: 'a split k of groups' })
   if (design.parts > 1 && accumulator === 'f16') return rejection('KTL4524', {})
   if (design.parts > 1 && gemm.sums) return rejection('KTL2904', { form: 'parts of a sum over groups' })

@@ -12,7 +12,7 @@ export interface ClusterPlan {
   readonly fallback: ClusterShape | null
   /** CTAs of a cluster: those of `shape`, times `splits`. */
   readonly size: number
-  /** CTAs that share the k of one tile; more than 1: `shape` is 1 x 1. */
+  /** CTAs that share the k of each tile, those of one part of k behind one another. */
   readonly splits: number
   /** CTAs of one MMA. */
   readonly pair: 1 | 2

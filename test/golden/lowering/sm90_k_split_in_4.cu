@@ -14,7 +14,8 @@ typedef long long i64;
 struct alignas(64) TensorMap { u64 words[16]; };
 
 constexpr u32 CTA_M = 128, TILE_N = 64, TILE_K = 64;  // k is 128 bytes
-constexpr u32 CLUSTER_M = 1, CLUSTER_N = 1, CLUSTER = 4;  // CTAs of a cluster: all on one tile
+constexpr u32 CLUSTER_M = 1, CLUSTER_N = 1, CLUSTER = 4;  // CTAs of a cluster along m and n, and with those that share the k of a tile
+constexpr u32 SPLITS = 4;  // CTAs that share the k of a tile
 constexpr u32 TMA_BYTES = 24576;  // what TMA brings for one stage of a CTA
 constexpr u32 ROWS_PER_WARP = 16;  // of the tile in the lanes of an epilogue warp
 constexpr u32 CELLS = 32;  // accumulator registers of each thread for 64 rows: f32
@@ -159,7 +160,7 @@ __device__ __forceinline__ unsigned int ktl_f32x2_to_f16x2(float low, float high
 }
 // Where a CTA lies in its unit, the CTA tiles of one cluster.
 __device__ __forceinline__ u32 place_m(u32 place) { return place % CLUSTER_M; }
-__device__ __forceinline__ u32 place_n(u32 place) { return 0; }
+__device__ __forceinline__ u32 place_n(u32 place) { return place / CLUSTER_M % CLUSTER_N; }
 
 struct TileOrigin { u32 m, n, l; };  // first row of this CTA, first column, batch
 
@@ -192,11 +193,12 @@ ktl__golden(
   const u32 units_m = (M + CTA_M * CLUSTER_M - 1) / (CTA_M * CLUSTER_M), units_n = (N + TILE_N * CLUSTER_N - 1) / (TILE_N * CLUSTER_N);
   const u32 works = units_m * units_n * CLUSTER;
   const u32 cluster_rank = cluster_rank_of(), first_work = blockIdx.x - cluster_rank;
+  const u32 split = cluster_rank / (CLUSTER_M * CLUSTER_N);  // which part of k this CTA has
   // Without any k, one tile from outside the tensors is loaded: zeros.
   const u32 k_tiles = (K + TILE_K - 1) / TILE_K;
-  const u32 share = (k_tiles + CLUSTER - 1) / CLUSTER;
-  const bool has_k = cluster_rank * share < k_tiles;
-  const u32 k_first = has_k ? cluster_rank * share : k_tiles + 1;
+  const u32 share = (k_tiles + SPLITS - 1) / SPLITS;
+  const bool has_k = split * share < k_tiles;
+  const u32 k_first = has_k ? split * share : k_tiles + 1;
   const u32 k_last = has_k ? min(k_first + share, k_tiles) : k_first + 1;
 
   [[maybe_unused]] const u32 warpgroup = warp / 4;
@@ -270,9 +272,9 @@ ktl__golden(
       for (u32 turn = 0; turn < 2; ++turn) {
         #pragma unroll
         for (u32 i = 0; i < 32; i += 4) {
-          const u32 owner = i % CELLS / (CELLS / CLUSTER);  // the CTA that stores these columns
-          if ((owner < cluster_rank) != (turn == 1)) continue;  // own columns and on from there first
-          const u32 cell = cluster_rank * 8 + i / CELLS * (CELLS / CLUSTER) + i % (CELLS / CLUSTER);
+          const u32 owner = i % CELLS / (CELLS / SPLITS);  // the split that stores these columns
+          if ((owner < split) != (turn == 1)) continue;  // own columns and on from there first
+          const u32 cell = split * 8 + i / CELLS * (CELLS / SPLITS) + i % (CELLS / SPLITS);
           store_async_v4(remote_address(smem + SMEM_PARTIALS + (cell / 4 * 256 + threadIdx.x) * 16, owner), remote_address(smem + PARTIALS_FULL + 8 * partials, owner), bits_of(acc[i + 0]), bits_of(acc[i + 1]), bits_of(acc[i + 2]), bits_of(acc[i + 3]));
         }
       }
@@ -289,11 +291,11 @@ ktl__golden(
           total[3] += __uint_as_float(part.w);
         }
         #pragma unroll
-        for (u32 e = 0; e < 4; ++e) acc[i / (CELLS / CLUSTER) * CELLS + i % (CELLS / CLUSTER) + e] = total[e];
+        for (u32 e = 0; e < 4; ++e) acc[i / (CELLS / SPLITS) * CELLS + i % (CELLS / SPLITS) + e] = total[e];
       }
       if (cta + gridDim.x < works) {
         role_sync(256);
-        if (threadIdx.x < CLUSTER) mbarrier_arrive_remote(remote_address(smem + PARTIALS_EMPTY + 8 * partials, threadIdx.x));
+        if (threadIdx.x < SPLITS) mbarrier_arrive_remote(remote_address(smem + PARTIALS_EMPTY + 8 * partials, threadIdx.x));
       }
       if (++partials == 1) { partials = 0; partials_phase ^= 1; }
       constexpr u32 block = 0;
@@ -301,7 +303,7 @@ ktl__golden(
       [[maybe_unused]] const u32 row = warp_row + lane / 4;  // and the one 8 below
       #pragma unroll
       for (u32 column = 0; column < 16; column += 16) {
-        const u32 subtile_col = at.n + cluster_rank * 16 + column;
+        const u32 subtile_col = at.n + split * 16 + column;
         [[maybe_unused]] const u32 col = subtile_col + lane % 4 * 2;
         float sum0[8];
         #pragma unroll
