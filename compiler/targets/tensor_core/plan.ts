@@ -12,7 +12,7 @@ import type { ScalePlans } from './scales.ts'
 export const SMEM_LIMIT = 232_448
 /** The dynamic window is only 16-byte aligned by the language; swizzle patterns need 1024. */
 export const ALIGNMENT_SLACK = 1024
-export const MAX_STAGES = 12
+export const MAX_STAGES = 16
 /** Warps that copy operands which TMA cannot address. */
 export const GATHER_WARPS = 4
 
