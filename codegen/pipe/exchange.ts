@@ -28,6 +28,10 @@ function holders({ program }: EmitContext): { readonly count: number; readonly t
   return { count, thread: turns === 1 ? 'threadIdx.x' : `threadIdx.x % ${count}` }
 }
 
+/** Do parts wait for each other where all run at once? */
+const meets = ({ program: { launch } }: EmitContext): boolean =>
+  launch.grid.kind === 'persistent' && !!launch.grid.meets
+
 /** Pointer to what this thread has of a part, by its number. */
 function place(c: EmitContext, item: string): string {
   const { count, thread } = holders(c)
@@ -45,6 +49,50 @@ function isInteger({ program }: EmitContext): boolean {
   const { registers, tmem } = program
   if (registers) return registers.cells === 'i32'
   return tmem!.sums === null && [...opsOf(program)].some((op) => op.op === 'mma' && op.kind === 'i8')
+}
+
+const counterOf = (c: EmitContext): string => `${region(c, EXCHANGE.counts)} + at.item / PARTS`
+
+const sumType = (c: EmitContext): readonly [type: string, ofWord: string, toWord: string] =>
+  isInteger(c) ? ['int', 'static_cast<int>', 'static_cast<u32>'] : ['float', '__uint_as_float', '__float_as_uint']
+
+/** What this part sums of all others: pieces of 16 bytes in the order of memory, whoever's registers they are of. */
+function emitShare(c: EmitContext): void {
+  const { count, thread } = holders(c)
+  const [type, word, ofTotal] = sumType(c)
+  const parts = c.program.domain.parts!
+  const together = partsAtOnce(parts, 1)
+  const each = Math.max(1, Math.min(Math.floor(UNDER_WAY / together), Math.ceil(cellsOf(c) / 4 / parts)))
+  const pieces = (cellsOf(c) / 4) * count
+  const where = note(c, 'sums of all parts')
+  const at = `first + e * ${count}`
+  // Lanes without rows have stored nothing.
+  const holds = rowOf(c) ? ` && (${at}) % 32 < ROWS_PER_WARP` : ''
+  const forEach = (body: () => void): void => unrolled(c, `for (u32 e = 0; e < ${each}; ++e)`, body)
+  c.out.line(`uint4* const sums = ${region(c, EXCHANGE.sums)} + u64(at.item / PARTS * PARTS) * ${pieces};`)
+  c.out.line(`const u32 part = at.item % PARTS, end = (part + 1) * ${pieces} / PARTS;`)
+  c.out.line('#pragma unroll 1')
+  c.out.block(`for (u32 first = part * ${pieces} / PARTS + ${thread}; first < end; first += ${each * count})`, () => {
+    c.out.line(`${type} total[${each}][4] = {};`)
+    c.out.line('#pragma unroll 1')
+    c.out.block(`for (u32 p = 0; p < PARTS; p += ${together})`, () => {
+      c.out.line(`uint4 x[${each}][${together}];`)
+      const forParts = (body: () => void): void =>
+        forEach(() => unrolled(c, `for (u32 q = 0; q < ${together}; ++q)`, body))
+      forParts(() => {
+        const loaded = call0(c, 'load_part', `sums + (p + q) * ${pieces} + ${at}`)
+        c.out.line(`x[e][q] = ${at} < end${holds} ? ${loaded} : make_uint4(0, 0, 0, 0);`, where)
+      })
+      forParts(() => {
+        for (const [i, v] of ['x', 'y', 'z', 'w'].entries())
+          c.out.line(`total[e][${i}] += ${word}(x[e][q].${v});`, where)
+      })
+    })
+    forEach(() => {
+      const words = [0, 1, 2, 3].map((i) => `${ofTotal}(total[e][${i}])`).join(', ')
+      c.out.line(`if (${at} < end${holds}) ${call0(c, 'store_part', `sums + ${at}`, `make_uint4(${words})`)};`, where)
+    })
+  })
 }
 
 /** Four of a thread's registers, as they lie in memory. */
@@ -85,16 +133,34 @@ export const EXCHANGE_EMITTERS: Emitters = {
       })
     })
   },
-  last_part({ threads, body }, c) {
-    const counter = `${region(c, EXCHANGE.counts)} + at.item / PARTS`
+  meet_parts({ threads }, c) {
+    const { thread } = holders(c)
+    const where = note(c, 'wait for all parts')
+    c.out.line('// Each counts itself twice: before it waits, and when the totals of its share are there.')
     c.out.line(
-      `const bool is_last = ${holders(c).thread} == 0 && (!(${isCut(c, 'at.item')}) || ${call0(c, 'count_part', counter, 'PARTS - 1')} == PARTS - 1);`,
+      `const bool meets = ${isCut(c, 'at.item')} && (blocks - whole_blocks) * PARTS * CLUSTER <= gridDim.x;`,
+      where,
+    )
+    c.out.block('if (meets)', () => {
+      c.out.block(`if (${thread} == 0)`, () => {
+        c.out.line(`${call(c, 'count_part', counterOf(c), '2 * PARTS - 1')}`, where)
+        c.out.line(`while (${call0(c, 'parts_counted', counterOf(c))} < PARTS) __nanosleep(20);`, where)
+      })
+      emitOps([{ op: 'role_sync', threads }], c)
+      emitShare(c)
+      emitOps([{ op: 'role_sync', threads }], c)
+    })
+  },
+  last_part({ threads, body }, c) {
+    const last = meets(c) ? '(meets ? 2 * PARTS : PARTS) - 1' : 'PARTS - 1'
+    c.out.line(
+      `const bool is_last = ${holders(c).thread} == 0 && (!(${isCut(c, 'at.item')}) || ${call0(c, 'count_part', counterOf(c), last)} == ${last});`,
       note(c, 'count this part'),
     )
     c.out.block(`if (${call0(c, 'role_any', roleBarrier(c), threads, 'is_last')})`, () => emitOps(body, c))
   },
   add_parts(_, c) {
-    const [type, word] = isInteger(c) ? ['int', 'static_cast<int>'] : ['float', '__uint_as_float']
+    const [type, word] = sumType(c)
     const inTensorMemory = c.program.tmem !== null
     const vectors = cellsOf(c) / 4
     const stride = vectors * stepOf(c)
@@ -126,7 +192,7 @@ export const EXCHANGE_EMITTERS: Emitters = {
           for (const e of [0, 1, 2, 3]) c.out.line(`total[j][${e}] = ${own(e)};`)
         })
       }
-      const addParts = (from: string): void => {
+      const addParts = (from: string, parts: number): void => {
         c.out.line(`uint4 x[${parts * each}];`)
         const [part, at] = parts > 1 ? [`j / ${each} * ${stride} + `, `j % ${each}`] : ['', 'j']
         const forLoaded = (body: () => void): void => unrolled(c, `for (u32 j = 0; j < ${parts * each}; ++j)`, body)
@@ -137,11 +203,17 @@ export const EXCHANGE_EMITTERS: Emitters = {
         })
         forLoaded(() => forCells((e, v) => `total[${at}][${e}] += ${word}(x[j].${v});`))
       }
-      if (isPair) c.out.block('', () => addParts('from'))
-      else {
+      const addAll = (): void => {
         c.out.line('#pragma unroll 1')
         const step = parts > 1 ? `p += ${parts}` : '++p'
-        c.out.block(`for (u32 p = 0; p < PARTS; ${step})`, () => addParts(`from + p * ${stride}`))
+        c.out.block(`for (u32 p = 0; p < PARTS; ${step})`, () => addParts(`from + p * ${stride}`, parts))
+      }
+      if (isPair) c.out.block('', () => addParts('from', 1))
+      else if (!meets(c)) addAll()
+      else {
+        c.out.block('if (meets)', () => addParts('from', 1), undefined, '} else {')
+        c.out.indented(addAll)
+        c.out.line('}')
       }
       if (!inTensorMemory)
         return forEach(() => {

@@ -278,6 +278,12 @@ export const EXCHANGE_WRAPPERS: Readonly<Record<string, string>> = {
         '  asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;" : "=r"(before) : "l"(count), "r"(last) : "memory");\n' +
         '  return before;',
     ),
+  parts_counted: inline(
+    'u32 parts_counted(const u32* count)',
+    '  u32 counted;\n' +
+      '  asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(counted) : "l"(count) : "memory");\n' +
+      '  return counted;',
+  ),
   role_any:
     '// Is it so for any of the threads that meet here?\n' +
     inline(

@@ -98,6 +98,11 @@ export type GridRule =
       readonly parts?: number
       /** Only the blocks are cut into parts that waves of so many leave: blocks % wave, the last ones. Absent: all are. */
       readonly wave?: number
+      /**
+       * CTAs wait for the parts of their tile where all parts run at once, in a cooperative launch: where there are no more of them than CTAs. Absent: they
+       * never do.
+       */
+      readonly meets?: true
       readonly tiles: readonly { readonly axis: string; readonly extent: number; readonly groups?: string }[]
     }
   /** Grid-stride over the points of `axes` (an axis absent at the call counts 1): min(limit, ceil(points / perCta)) CTAs. */

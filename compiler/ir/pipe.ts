@@ -200,7 +200,12 @@ export type TileOp =
    * last, and see what all parts have stored. Nobody waits for another part.
    */
   | { readonly op: 'last_part'; readonly threads: number; readonly body: readonly TileOp[] }
-  /** Adds the sums of all parts to the accumulators, in the order of the parts. */
+  /**
+   * Where all parts run at once (LaunchRecipe, grid.meets): waits until those of the tile have stored, and sums a share of it in the place of the first
+   * part, which has the totals then. What this many threads have stored is behind the last `role_sync`, and the totals behind this.
+   */
+  | { readonly op: 'meet_parts'; readonly threads: number }
+  /** Adds the sums of all parts to the accumulators, in the order of the parts; or what `meet_parts` left. */
   | { readonly op: 'add_parts' }
   /** Those of warps behind the first along k to shared memory. */
   | { readonly op: 'leave_cells'; readonly buffer: string }

@@ -309,6 +309,8 @@ function printOp(op: TileOp): string {
       return `last_part, of ${op.threads} threads`
     case 'role_sync':
       return `role_sync of ${op.threads} threads`
+    case 'meet_parts':
+      return `meet_parts, of ${op.threads} threads`
     case 'add_sums':
       return `add_sums of ${op.buffer}, of ${op.threads} threads`
     case 'send_sums':

@@ -86,6 +86,11 @@ export const SYNC = {
   *role_sync({ threads }, agent, m) {
     yield* meet(agent, m, roleOf(agent, m), threads, 'waits for its role')
   },
+  *meet_parts({ threads }, agent, m) {
+    // What other CTAs store is not known here: that all threads have come, and go on together, is.
+    yield* meet(agent, m, roleOf(agent, m), threads, 'waits for its role')
+    yield* meet(agent, m, roleOf(agent, m), threads, 'waits for its role')
+  },
   *last_part({ threads, body }, agent, m) {
     yield* meet(agent, m, roleOf(agent, m), threads, 'waits for its role')
     // When other parts come is not known here: every other tile's is taken for the last.

@@ -133,12 +133,18 @@ function* partProblems(program: TileProgram): Generator<string> {
   const wanted = parts === undefined ? 0 : 1
   for (const kind of ['store_part', 'last_part', 'add_parts'] as const)
     if (count(opsOf(program), kind) !== wanted) yield `${kind}: ${count(opsOf(program), kind)} times in a tile`
+  const { grid } = program.launch
+  const meets = grid.kind === 'persistent' && grid.meets === true
+  if (count(opsOf(program), 'meet_parts') !== (meets ? 1 : 0))
+    yield `meet_parts: the launch ${meets ? 'has parts that wait for each other' : 'has none'}`
+  if (meets && (program.domain.groups || grid.dynamic)) yield 'meet_parts: tiles are not handed out in a fixed order'
   if (parts === undefined) return
   for (const op of opsOf(program)) {
     for (const body of bodiesOf(op)) {
       const store = body.findIndex(({ op }) => op === 'store_part')
-      const met = body.findIndex(({ op }) => op === 'last_part')
-      if (store >= 0 && !(body[store + 1]?.op === 'role_sync' && met === store + 2 && op.op === 'for_tiles'))
+      const wanted = ['role_sync', ...(meets ? ['meet_parts'] : []), 'last_part']
+      const isBehind = wanted.every((kind, i) => body[store + 1 + i]?.op === kind)
+      if (store >= 0 && !(isBehind && op.op === 'for_tiles'))
         yield 'store_part: is not counted when all threads have stored'
     }
     if (op.op !== 'last_part') continue

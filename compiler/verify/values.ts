@@ -55,6 +55,7 @@ function flowOf(op: TileOp, program: TileProgram): Flow {
     case 'first_along_k':
     case 'before_next_tile':
     case 'last_part':
+    case 'meet_parts':
       return { reads: ['at'] }
     case 'read_work':
       return { reads: ['next work'] }

@@ -6,7 +6,7 @@ import {
   type ParamRule,
   type TensorMapRule,
 } from '../../codegen/cuda/generated.ts'
-import { itemsOf } from '../../compiler/ir/launch.ts'
+import { cutOf, itemsOf } from '../../compiler/ir/launch.ts'
 import { copyPitches } from '../../compiler/ir/repack.ts'
 import { DTYPES } from '../../compiler/dtypes.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
@@ -60,8 +60,17 @@ export function planLaunch(recipe: LaunchRecipe, bindings: LaunchBindings, devic
     cluster: recipe.fallbackCluster ?? recipe.cluster,
     ...(recipe.fallbackCluster && { preferredCluster: recipe.cluster }),
     sharedMemBytes: recipe.sharedMemBytes,
+    ...(partsMeet(recipe, bindings, ctas) && { cooperative: true }),
     params: packParameters(recipe, bindings),
   }
+}
+
+/** Do all parts of k run at once, and wait for each other? As the kernel itself decides it. */
+function partsMeet({ grid, cluster }: LaunchRecipe, bindings: LaunchBindings, ctas: number): boolean {
+  if (grid.kind !== 'persistent' || !grid.meets) return false
+  const blocks = blocksOf(grid, bindings)
+  const items = cutOf(blocks, grid.wave) * grid.parts! * volumeOf(cluster)
+  return items > 0 && items <= ctas
 }
 
 /** The launches of a call in stream order, without those that have nothing to compute. */
@@ -71,7 +80,8 @@ export function planLaunches(recipe: LaunchRecipe, bindings: LaunchBindings, dev
   const own = planLaunch(recipe, bindings, device)
   return [
     ...first,
-    ...(own ? [{ ...own, ...(first.length > 0 && { programmatic: true }) }] : []),
+    // A launch that makes sure of all CTAs at once begins when the one before has ended.
+    ...(own ? [{ ...own, ...(first.length > 0 && !own.cooperative && { programmatic: true }) }] : []),
     ...(next ? planLaunches(next, bindings, device) : []),
   ]
 }
@@ -109,7 +119,7 @@ export const zeroedBytes = (recipe: LaunchRecipe, bindings: Pick<LaunchBindings,
 
 /** CTAs of the launch, a multiple of the cluster; 0 when an extent of the output is 0. */
 export function gridSize(recipe: LaunchRecipe, bindings: LaunchBindings, room: Room): number {
-  const perCluster = recipe.cluster.reduce((product, extent) => product * extent, 1)
+  const perCluster = volumeOf(recipe.cluster)
   const { grid } = recipe
   if (grid.kind === 'elements') return ctasOf(grid, bindings)
   if (grid.kind === 'points') {
@@ -120,6 +130,8 @@ export function gridSize(recipe: LaunchRecipe, bindings: LaunchBindings, room: R
   const clusters = itemsOf(grid, blocksOf(grid, bindings))
   return (grid.dynamic ? clusters : Math.min(clusters, resident)) * perCluster
 }
+
+const volumeOf = (extents: readonly number[]): number => extents.reduce((product, extent) => product * extent, 1)
 
 type PersistentGrid = Extract<GridRule, { kind: 'persistent' }>
 
@@ -138,7 +150,7 @@ function residentOf(
   { perSm = 1 }: PersistentGrid,
   { smCount, clusters = [] }: Room,
 ): number {
-  const size = cluster.reduce((product, extent) => product * extent, 1)
+  const size = volumeOf(cluster)
   const counted = fallbackCluster ? undefined : countedClusters(clusters, size)
   return Math.max(1, Math.min(counted ?? Infinity, Math.floor((smCount * perSm) / size)))
 }

@@ -27,6 +27,8 @@ export interface PlannedLaunch extends LaunchShape {
   readonly entry: string
   /** May start while the launch before it still runs, for which the kernel waits by itself. */
   readonly programmatic?: boolean
+  /** All CTAs run at the same time. */
+  readonly cooperative?: boolean
   /** The parameter block. */
   readonly params: Uint8Array
 }

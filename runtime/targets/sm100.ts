@@ -92,6 +92,7 @@ const columns = [
   'parts',
   'wave',
   'partBytes',
+  'meets',
 ] as const
 type Column = (typeof columns)[number]
 
@@ -197,7 +198,8 @@ export class Sm100Costs {
     const begun = launchCycles + is.start[i]! + loadLatency
     let compute = begun + Math.max(0, wholeWaves - 1) * steady(mainloop, epilogue) + mainloop + epilogue
     if (cut > 0) {
-      const [each, last] = this.#partsCycles(i, Math.min(cut * kParts * is.ctas[i]!, is.capacity[i]!))
+      const items = cut * kParts * is.ctas[i]!
+      const [each, last] = this.#partsCycles(i, items, Math.min(items, is.capacity[i]!))
       const part = partTiles * kStep
       compute = begun + wholeWaves * steady(mainloop, epilogue) + (partWaves - 1) * steady(part, each) + part + last
     }
@@ -218,15 +220,18 @@ export class Sm100Costs {
   }
 
   /** What follows the mainloop of a work item that is a part of k: on average, and of the last one. */
-  #partsCycles(i: number, busy: number): readonly [each: number, last: number] {
+  #partsCycles(i: number, items: number, busy: number): readonly [each: number, last: number] {
     const { partsAll, partsSm, partsLatency } = this.#costs
     const parts = this.#is.parts[i]!
     const bytes = this.#is.partBytes[i]!
     const through = (ctas: number): number => Math.min(partsSm, partsAll / ctas)
     const store = partsLatency + bytes / through(busy)
     // Those that come last read while others are at work; of more than two parts, the own one too.
-    const read = (parts === 2 ? 1 : parts) * bytes
-    const finish = partsLatency + read / through(busy / parts) + this.#is.epilogue[i]!
+    const meets = this.#is.meets[i] === 1 && items <= this.#is.capacity[i]!
+    const read = (parts === 2 || meets ? 1 : parts) * bytes
+    // Waiting for each other, each reads as much as one of them has, and stores its share.
+    const shared = meets ? 3 * partsLatency + (bytes + bytes / parts) / through(busy) : 0
+    const finish = shared + partsLatency + read / through(busy / parts) + this.#is.epilogue[i]!
     return [store + finish / parts, store + finish]
   }
 
@@ -282,6 +287,7 @@ function constantsOf(plan: Sm100Plan, machine: Machine, costs: Sm100Constants): 
     parts: design.parts,
     wave: waveBlocks(plan) ?? Infinity,
     partBytes: plan.exchange ? plan.exchange.threads * plan.exchange.cells * 4 : 0,
+    meets: +(plan.exchange?.meets === true),
   }
 }
 

@@ -140,9 +140,13 @@ export function estimateSm80(
   // Parts are stored by each work item; the last of a tile reads them all and goes on.
   const wholeWaves = Math.ceil((tiles - cut) / slots)
   const partWaves = Math.ceil((cut * parts) / slots)
-  const others = plan.exchange
-    ? parts * exchange - (parts - 1 - (roundsOf(plan.exchange) - 1) * costs.found) * machine.loadLatency
-    : 0
+  const meets = plan.exchange?.meets === true && cut * parts <= slots
+  const others = !plan.exchange
+    ? 0
+    : meets
+      ? // Each sums a share of all, and the last one reads the totals.
+        3 * exchange
+      : parts * exchange - (parts - 1 - (roundsOf(plan.exchange) - 1) * costs.found) * machine.loadLatency
   const finish = Math.ceil(cut / slots) * (others + epilogue)
   const whole = wholeWaves * (kAll * step + epilogue)
   const start = costs.start + machine.launchCycles + machine.loadLatency

@@ -7,7 +7,7 @@ import { DTYPES } from '../../compiler/dtypes.ts'
 import type { TensorOperand } from '../../compiler/ir/tensor.ts'
 import type { Sm90Plan } from '../../compiler/targets/sm90/plan.ts'
 import type { AuxPlan, OutputPlan } from '../../compiler/targets/tensor_core/epilogue.ts'
-import { cutTiles, exchangedBytes } from '../../compiler/targets/tensor_core/exchange.ts'
+import { cutTiles, exchangedBytes, UNDER_WAY } from '../../compiler/targets/tensor_core/exchange.ts'
 import type { ExchangePlan } from '../../compiler/targets/tensor_core/plan.ts'
 import type { OperandPlan } from '../../compiler/targets/tensor_core/operands.ts'
 import type { FieldValues } from '../../compiler/targets/index.ts'
@@ -220,6 +220,7 @@ export function estimateSm90(
     busy: Math.min(items, capacity) * cluster.size,
     mainloop: partTiles * step,
     epilogue,
+    meets: items <= capacity,
   }
   const crowds = [
     crowdOf(a, tilesAlong(extents, freeAxis(gemm, 'n'), across), extents, costs),
@@ -289,13 +290,15 @@ interface Walk {
   readonly tiles: number
   readonly mainloop: number
   readonly epilogue: number
+  /** All parts run at once. */
+  readonly meets: boolean
 }
 
 /** Cycles of a CTA over parts of tiles, each of which stores its sums; the last of a tile adds those of the others. */
 function partsCycles(
   { design }: Sm90Plan,
   plan: ExchangePlan,
-  { waves, busy, tiles, mainloop, epilogue }: Walk,
+  { waves, busy, tiles, mainloop, epilogue, meets }: Walk,
   costs: Sm90Constants,
 ): number {
   const { parts, threads, cells } = plan
@@ -303,8 +306,11 @@ function partsCycles(
   const through = (ctas: number): number => Math.min(costs.fillSm, costs.partsAll / ctas)
   const store = costs.partsLatency + bytes / through(busy)
   // Those that come last read while others are at work; of more than two parts, the own one too.
-  const read = (parts === 2 ? 1 : parts) * bytes
-  const finish = roundsOf(plan) * costs.partsLatency + read / through(busy / parts) + epilogue
+  const alone = meets && plan.meets ? 1 : parts === 2 ? 1 : parts
+  // Waiting for each other, each reads as much as one of them has, and stores its share.
+  const shared = meets && plan.meets ? 3 * costs.partsLatency + (bytes + bytes / parts) / through(busy) : 0
+  const rounds = shared > 0 ? Math.ceil(cells / 4 / UNDER_WAY) : roundsOf(plan)
+  const finish = shared + rounds * costs.partsLatency + (alone * bytes) / through(busy / parts) + epilogue
   const finished = Math.ceil(tiles)
   if (design.consumers === 'cooperative')
     return (waves - 1) * (mainloop + costs.together) + mainloop + waves * store + finished * finish

@@ -48,6 +48,36 @@ export const SPLIT_CASES: readonly DeviceCase[] = [
     PLAIN,
     200,
   ),
+  // Nine are summed up by all of their CTAs, which run at once: 12 tiles; tiles of whole waves come before those that are cut.
+  {
+    ...split('sm90', 'nine parts that meet', 'split8', 'consumers cooperative\n  parts 9', PLAIN, 1160),
+    inputs: 'normal',
+  },
+  {
+    ...split(
+      'sm90',
+      'ten parts of clusters that meet',
+      'split9',
+      'consumers cooperative\n  cluster 2x1\n  parts 10',
+      PLAIN,
+      1160,
+    ),
+    extents: { m: 150, n: 130, k: 1160 },
+  },
+  split(
+    'sm90',
+    'nine parts that meet, of warpgroups that take turns',
+    'split10',
+    'consumers pingpong\n  parts 9',
+    PLAIN,
+    1160,
+  ),
+  {
+    ...split('sm90', 'parts that are too many to meet', 'split8', 'consumers cooperative\n  parts 9', PLAIN, 700),
+    extents: { m: 64, n: 64 * 20, k: 700 },
+  },
+  split('sm80', 'ten parts that meet by mma.sync, of rows that TMA does not take', 'split11', 'parts 10', PLAIN, 1031),
+  split('sm100', 'nine parts that meet in tensor memory', 'split12', 'mma 1cta\n  scheduler static\n  parts 9', PLAIN, 1160),
   {
     ...split('sm90', 'three parts of groups', 'split4', 'consumers pingpong\n  parts 3', GROUPS, 536),
     extents: { t: 180, g: 5, n: 200, k: 536 },

@@ -26,6 +26,7 @@ import {
   type InstructionShape,
   type MmaKind,
 } from './mma.ts'
+import { planExchange } from '../tensor_core/exchange.ts'
 import { mmaOf } from '../tensor_core/forms.ts'
 import { chooseStages } from '../tensor_core/memory.ts'
 import { gathersAny, planOperands, stageBytesOf, SWIZZLE_SPAN } from '../tensor_core/operands.ts'
@@ -176,7 +177,12 @@ export function planSm100(instance: Instance<Sm100Design>, graph: TileGraph): Sm
     tile,
     ctaRows,
     cluster,
-    exchange: design.parts > 1 ? { parts: design.parts, threads: 32 * EPILOGUE_WARPS, cells: perAccumulator } : null,
+    exchange: planExchange(
+      design.parts,
+      32 * EPILOGUE_WARPS,
+      perAccumulator,
+      design.scheduler === 'static' && !gemm.groups,
+    ),
     ...inputs,
     mma: kind.kind,
     accumulator,

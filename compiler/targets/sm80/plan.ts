@@ -10,6 +10,7 @@ import type { Sm80Design } from './design.ts'
 import { isRejection, rejection } from '../../rejection.ts'
 import { loadedAhead } from '../tensor_core/ahead.ts'
 import { overlapOf, planEpilogue, widestBlock, type EpilogueBudget } from '../tensor_core/epilogue.ts'
+import { planExchange } from '../tensor_core/exchange.ts'
 import { mmaOf } from '../tensor_core/forms.ts'
 import { chooseStages } from '../tensor_core/memory.ts'
 import {
@@ -227,7 +228,7 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
     tile: design.tile,
     ctaRows: tileM,
     ...overlapped,
-    exchange: parts > 1 ? { parts, threads: 32 * warpCount, cells } : null,
+    exchange: planExchange(parts, 32 * warpCount, cells, !gemm.groups),
     cluster: { shape: [1, 1], fallback: null, size: 1, splits: 1, pair: 1 },
     ...inputs,
     mma: form,

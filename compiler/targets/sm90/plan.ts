@@ -22,6 +22,7 @@ import {
   type EpilogueBudget,
   type EpiloguePlan,
 } from '../tensor_core/epilogue.ts'
+import { planExchange } from '../tensor_core/exchange.ts'
 import { mmaOf } from '../tensor_core/forms.ts'
 import { broughtByWarps, planOperands, stageBytesOf, SWIZZLE_SPAN } from '../tensor_core/operands.ts'
 import { MAX_STAGES, SMEM_LIMIT, type ExchangePlan, type TensorCorePlan } from '../tensor_core/plan.ts'
@@ -183,8 +184,7 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
   const stageBytes = stageBytesOf(inputs)
   const { a, b, loops } = inputs
   const idleWarps = !pingpong && warpgroups > 1 && splits === 1 && design.parts === 1 && !gathers
-  const exchange =
-    design.parts > 1 ? { parts: design.parts, threads: 128 * (pingpong ? 1 : warpgroups), cells: cells / splits } : null
+  const exchange = planExchange(design.parts, 128 * (pingpong ? 1 : warpgroups), cells / splits, !gemm.groups)
   const divided = (widest?: number) => {
     const epilogue = planEpilogue(program, gemm, { ...layout, ...(widest !== undefined && { widest }) })
     if (isRejection(epilogue)) return epilogue

@@ -1,7 +1,8 @@
 /**
  * Parts of k as work items of their own: of the tiles that whole waves leave, or where tiles come in groups of all. Each leaves its sums in
  * the workspace and counts itself; the one that comes last adds all of them in the order of the parts, and goes on with the epilogue. So
- * nobody waits, whatever is resident, and results are the same every time.
+ * nobody waits, whatever is resident, and results are the same every time. Where many parts of large tiles run at once, in a launch that makes
+ * sure of it, they do wait for each other: each sums a share of the tile, in the same order, and the last one finds the totals.
  *
  * Each thread exchanges its own registers with the same thread of the other parts, so that the memory has the order of registers and threads.
  */
@@ -21,6 +22,16 @@ export const UNDER_WAY = 16
 /** Parts that a thread with so many `vectors` of 16 bytes of each adds in one go: few are loaded together, as each alone would wait for L2. */
 export const partsAtOnce = (parts: number, vectors: number, most = UNDER_WAY): number =>
   divisorOf(parts, Math.floor(most / vectors))
+
+/** Bytes that the last of all parts would read by itself beyond what waiting for each other costs (4 us on an H200: two more barriers of the parts). */
+const MEETING_BYTES = 96 * 1024
+
+/** Of `parts`, which may wait for each other where tiles are handed out in a fixed order. */
+export function planExchange(parts: number, threads: number, cells: number, inOrder: boolean): ExchangePlan | null {
+  if (parts === 1) return null
+  const meets = inOrder && (parts - 2) * threads * cells * 4 > MEETING_BYTES
+  return { parts, threads, cells, ...(meets && { meets }) }
+}
 
 /** The largest divisor that is at most so large. */
 export function divisorOf(count: number, most: number): number {
@@ -76,8 +87,9 @@ export function exchangeRegions(
 }
 
 /** Of one tile: `then` begins with accumulators that are whole. */
-export const exchangeParts = ({ threads }: ExchangePlan, then: readonly TileOp[]): TileOp[] => [
+export const exchangeParts = ({ threads, meets }: ExchangePlan, then: readonly TileOp[]): TileOp[] => [
   { op: 'store_part' },
   { op: 'role_sync', threads },
+  ...(meets ? [{ op: 'meet_parts', threads } as const] : []),
   { op: 'last_part', threads, body: [{ op: 'add_parts' }, ...then] },
 ]

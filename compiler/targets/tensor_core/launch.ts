@@ -115,7 +115,11 @@ export function launchOf(
       kind: 'persistent',
       dynamic,
       ...(plan.perSm !== undefined && plan.perSm > 1 && { perSm: plan.perSm }),
-      ...(plan.exchange && { parts: plan.exchange.parts, ...(wave !== null && { wave }) }),
+      ...(plan.exchange && {
+        parts: plan.exchange.parts,
+        ...(wave !== null && { wave }),
+        ...(plan.exchange.meets && { meets: true as const }),
+      }),
       tiles: gridTiles(domain, plan.cluster),
     },
     params,

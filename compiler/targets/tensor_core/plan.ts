@@ -50,6 +50,8 @@ export interface ExchangePlan {
   readonly threads: number
   /** Registers of each of them. */
   readonly cells: number
+  /** They are summed up by all parts, where these run at once: each waits for the others, and sums a share of the tile. */
+  readonly meets?: true
 }
 
 /** An operand of a stage: of which loop, where it goes, along which axis of the tile. */

@@ -24,14 +24,14 @@ constexpr u64 A_LAYOUT = 0x4000404000010000;  // matrix descriptor: LBO 16, SBO 
 constexpr u64 B_LAYOUT = 0x4000404000010000;  // matrix descriptor: LBO 16, SBO 1024, 128B swizzle
 
 // Shared memory, from the 1024-byte aligned base.
-constexpr u32 SMEM_A = 0, SMEM_A_SLOT = 8192;  // 12 slots: bf16 64 x 64 tile, K-major, 128B swizzle
-constexpr u32 SMEM_B = 98304, SMEM_B_SLOT = 8192;  // 12 slots: bf16 64 x 64 tile, K-major, 128B swizzle
-constexpr u32 SMEM_D = 196608, SMEM_D_SLOT = 2048;  // 2 slots for each of 4 warps: output sub-tiles on their way to TMA stores
-constexpr u32 FULL = 212992;  // 12 mbarriers: A and B of a stage have landed
-constexpr u32 EMPTY = 213088;  // 12 mbarriers: the MMAs that read a stage are done
-constexpr u32 ACC_FULL = 213184;  // 2 mbarriers: an accumulator is complete
-constexpr u32 ACC_EMPTY = 213200;  // 2 mbarriers: all epilogue warps have read an accumulator
-constexpr u32 TMEM_SLOT = 213216;  // where tcgen05.alloc leaves the TMEM address
+constexpr u32 SMEM_A = 0, SMEM_A_SLOT = 8192;  // 13 slots: bf16 64 x 64 tile, K-major, 128B swizzle
+constexpr u32 SMEM_B = 106496, SMEM_B_SLOT = 8192;  // 13 slots: bf16 64 x 64 tile, K-major, 128B swizzle
+constexpr u32 SMEM_D = 212992, SMEM_D_SLOT = 2048;  // 2 slots for each of 4 warps: output sub-tiles on their way to TMA stores
+constexpr u32 FULL = 229376;  // 13 mbarriers: A and B of a stage have landed
+constexpr u32 EMPTY = 229480;  // 13 mbarriers: the MMAs that read a stage are done
+constexpr u32 ACC_FULL = 229584;  // 2 mbarriers: an accumulator is complete
+constexpr u32 ACC_EMPTY = 229600;  // 2 mbarriers: all epilogue warps have read an accumulator
+constexpr u32 TMEM_SLOT = 229616;  // where tcgen05.alloc leaves the TMEM address
 
 __device__ __forceinline__ u32 shared_address(const void* p) {
   return static_cast<u32>(__cvta_generic_to_shared(p));
@@ -193,8 +193,8 @@ ktl__golden(
       prefetch_map(&map_a);
       prefetch_map(&map_b);
       prefetch_map(&map_d);
-      for (u32 i = 0; i < 12; ++i) mbarrier_init(smem + FULL + 8 * i, 1);  // A and B of a stage have landed
-      for (u32 i = 0; i < 12; ++i) mbarrier_init(smem + EMPTY + 8 * i, 1);  // the MMAs that read a stage are done
+      for (u32 i = 0; i < 13; ++i) mbarrier_init(smem + FULL + 8 * i, 1);  // A and B of a stage have landed
+      for (u32 i = 0; i < 13; ++i) mbarrier_init(smem + EMPTY + 8 * i, 1);  // the MMAs that read a stage are done
       for (u32 i = 0; i < 2; ++i) mbarrier_init(smem + ACC_FULL + 8 * i, 1);  // an accumulator is complete
       for (u32 i = 0; i < 2; ++i) mbarrier_init(smem + ACC_EMPTY + 8 * i, 8);  // all epilogue warps have read an accumulator
       fence_mbarrier_init();
@@ -280,12 +280,12 @@ ktl__golden(
           }
           tma_load_2d_pair(smem + SMEM_A + stage * SMEM_A_SLOT, &map_a, (smem + FULL + 8 * stage) & LEADER_MASK, k * TILE_K, at.m);
           tma_load_2d_pair(smem + SMEM_B + stage * SMEM_B_SLOT, &map_b, (smem + FULL + 8 * stage) & LEADER_MASK, k * TILE_K, at.n + cluster_rank % 2 * 64);
-          if (++stage == 12) { stage = 0; stage_phase ^= 1; }
+          if (++stage == 13) { stage = 0; stage_phase ^= 1; }
         }
       }
-      for (u32 i = 0; i < 12; ++i) {
+      for (u32 i = 0; i < 13; ++i) {
         mbarrier_wait(smem + EMPTY + 8 * stage, stage_phase ^ 1);
-        if (++stage == 12) { stage = 0; stage_phase ^= 1; }
+        if (++stage == 13) { stage = 0; stage_phase ^= 1; }
       }
     }
   }
@@ -309,7 +309,7 @@ ktl__golden(
               tcgen05_mma_f16_cg2(tmem + acc * ACC_COLUMNS, a + i * (32 >> 4), b0 + i * (32 >> 4), INSTRUCTION, k != k_first || i != 0);
             }
             tcgen05_commit_multicast_cg2(smem + EMPTY + 8 * stage, producers_mask);
-            if (++stage == 12) { stage = 0; stage_phase ^= 1; }
+            if (++stage == 13) { stage = 0; stage_phase ^= 1; }
           }
           tcgen05_commit_multicast_cg2(smem + ACC_FULL + 8 * acc, u16(3 << (cluster_rank & ~1u)));
           if (++acc == 2) { acc = 0; acc_phase ^= 1; }
@@ -391,7 +391,7 @@ extern "C" CUresult ktl__golden_launch(CUfunction function, CUstream stream, con
         CU_TENSOR_MAP_SWIZZLE_64B, CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     if (result != CUDA_SUCCESS) return result;
   }
-  result = cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 214244);
+  result = cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 230644);
   if (result != CUDA_SUCCESS) return result;
   int p3 = a->x_m;
   int p4 = a->x_n;
@@ -403,7 +403,7 @@ extern "C" CUresult ktl__golden_launch(CUfunction function, CUstream stream, con
   config.gridDimY = config.gridDimZ = 1;
   config.blockDimX = 192;
   config.blockDimY = config.blockDimZ = 1;
-  config.sharedMemBytes = 214244;
+  config.sharedMemBytes = 230644;
   config.hStream = stream;
   CUlaunchAttribute attributes[1];
   attributes[0].id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
