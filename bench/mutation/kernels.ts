@@ -36,6 +36,7 @@ const PLAIN: FullRow = {
 export const DEMO = 'demo'
 export const SM90_COOPERATIVE = 'sm90'
 export const SM90_SCALED = 'sm90 scaled'
+export const SM90_MEETING = 'sm90 parts that meet'
 export const SM100_ONES = 'sm100 scaled on one side'
 export const SM100_PARTS = 'sm100 scaled in parts'
 
@@ -69,6 +70,7 @@ export const KERNELS: readonly MutatedKernel[] = [
   sm90('sm90 2x1', 'consumers cooperative\n tile 128x64\n cluster 2x1', { m: 440, n: 128, k: 872 }, { m: 500, n: 256, k: 64 }),
   sm90('sm90 split k', 'consumers cooperative\n tile 64x64\n splits 2\n reassociate', { m: 200, n: 128, k: 1808 }, { m: 250, n: 256, k: 128 }),
   sm90('sm90 parts of k', 'consumers cooperative\n tile 64x64\n cluster 1x1\n operands ab\n splits 1\n parts 3\n reassociate', { m: 200, n: 128, k: 1808 }, { m: 250, n: 256, k: 128 }),
+  { ...sm90(SM90_MEETING, 'consumers cooperative\n tile 64x64\n cluster 1x1\n operands ab\n splits 1\n parts 9\n reassociate', { m: 120, n: 64, k: 1808 }, { m: 60, n: 128, k: 128 }), smCount: 18 },
   sm90('sm90 rows of words', 'consumers pingpong\n tile 64x64', { m: 200, n: 193, k: 872 }, { m: 250, n: 321, k: 64 }),
   sm90('sm90 ping-pong', 'consumers pingpong\n tile 64x64', { m: 200, n: 192, k: 872 }, { m: 250, n: 320, k: 64 }),
   sm100('sm100 parts of k', 'mma 2cta\n tile 256x64\n cluster 2x1\n scheduler clc\n parts 3\n reassociate', { m: 440, n: 128, k: 1808 }, { m: 500, n: 256, k: 128 }, FUSED),

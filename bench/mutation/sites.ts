@@ -24,6 +24,7 @@ export type SiteClass =
   | 'bulk wait'
   | 'bulk commit'
   | 'grid dependency'
+  | 'parts of k'
 
 export interface Mutant {
   readonly class: SiteClass
@@ -118,6 +119,11 @@ const RULES: readonly Rule[] = [
   { class: 'bulk wait', opcode: /^cp\.async\.(bulk\.)?wait_(group|all)/, changes: [REMOVED] },
   { class: 'bulk commit', opcode: /^cp\.async\.(bulk\.)?commit_group/, changes: [REMOVED] },
   { class: 'grid dependency', opcode: /^griddepcontrol\./, changes: [REMOVED] },
+  {
+    class: 'parts of k',
+    opcode: /^ld\.acquire\.gpu\./,
+    changes: [{ change: 'never waits', edit: ({ operands }) => `mov.u32 ${operands.split(',')[0]!}, 0x7fffffff;` }],
+  },
 ]
 
 const STATEMENT = /^(\s*)(@!?%?\w+\s+)?([a-z][\w.:]*)\s*([^;]*);/

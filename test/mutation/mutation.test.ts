@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { Verdict } from '../../bench/mutation/judge.ts'
-import { DEMO, SM90_COOPERATIVE, SM90_SCALED } from '../../bench/mutation/kernels.ts'
+import { DEMO, SM90_COOPERATIVE, SM90_MEETING, SM90_SCALED } from '../../bench/mutation/kernels.ts'
 import { isKilled, mutateNamed, scoreOf } from '../../bench/mutation/run.ts'
 import { mutantsOf, type SiteClass } from '../../bench/mutation/sites.ts'
 
@@ -93,6 +93,14 @@ test('nothing that carries scales, or frees the slots that warps have read thems
   const { verdicts } = await mutateNamed(SM90_SCALED, { classes })
   const places = new Set(verdicts.map(({ mutant }) => `${mutant.role}: ${mutant.note}`))
   for (const place of ['producer: arrive full behind copies', 'consumer: release empty'])
+    expect(places).toContain(place)
+  expect(survivors(verdicts)).toEqual([])
+})
+
+test('no part of k that waits for the others can go on without them unnoticed, nor their threads without each other', async () => {
+  const { verdicts } = await mutateNamed(SM90_MEETING, { classes: ['parts of k', 'cta barrier'] })
+  const places = new Set(verdicts.map(({ mutant }) => `${mutant.class}, ${mutant.role}: ${mutant.note}`))
+  for (const place of ['parts of k, consumer: wait for all parts', 'cta barrier, consumer: role barrier'])
     expect(places).toContain(place)
   expect(survivors(verdicts)).toEqual([])
 })

@@ -30,7 +30,7 @@ describe('where', () => {
       sm100((d) => ['1,1,1', '2,2,1'].includes(d.clusterShape.join()) && d.tileScheduler === 'clc')],
     [{ design: { fallbackClusterShape: null, operands: 'ba' } }, sm100((d) => d.operands === 'ba')],
     [{ design: { kind: 'simt' } }, (m) => m.design.kind === 'simt'],
-    [{ design: { useTmaStore: false, stages: { in: [11, 12] } } }, sm100((d) => !d.useTmaStore && d.stages >= 11)],
+    [{ design: { useTmaStore: false, stages: { in: [11, 12] } } }, sm100((d) => !d.useTmaStore && [11, 12].includes(d.stages))],
     [{ operands: { out: { dtype: { in: ['f16', 'f32'] }, stride: [null, null, 1] } } }, () => true],
     [{ operands: { A: { dtype: 'bf16' } } }, () => false],
     [{ operands: { accumulatorType: 'f32', tensors: { A: { divisibility: 8 } } } }, (m) => m.operands.tensors['A']!.divisibility === 8],

@@ -141,6 +141,53 @@ describe.each(['sm90', 'sm100'] as const)('%s', (kind) => {
   })
 })
 
+// Tiles of 64 x 64 sums in nine parts: on 18 SMs all run at once, wait for each other and sum up shares, on fewer the last of a tile does it alone.
+test.each([
+  ['sm90', 'sm_90', 'tile 64x64'],
+  ['sm90', 'sm_90', 'consumers pingpong\n  tile 64x64'],
+  ['sm90', 'sm_80', 'tile 64x64'],
+  ['sm100', 'sm_100', 'tile 64x64\n  scheduler static'],
+] as const)(
+  'virtual-%s: parts on %s, %s, meet with the bytes of those that do not',
+  { timeout: 60_000 },
+  async (device, target, design) => {
+    const text = `kernel product(A: f16[m, k], B: f16[n, k]) -> D: f32[m, n] { D = sum[k](A * B) }
+schedule product on ${target} {
+  ${design}
+  parts 9
+  reassociate
+}`
+    const [rows, columns, depth] = [120, 64, 1200]
+    const compute = async (smCount: number): Promise<string> => {
+      await using own = await openDevice(`virtual-${device}`, { smCount })
+      const values = (count: number, step: number) =>
+        Float32Array.from({ length: count }, (_, i) => ((i * step) % 1009) / 1009 - 0.5)
+      const A = own.tensor('f16', [rows, depth], values(rows * depth, 37))
+      const B = own.tensor('f16', [columns, depth], values(columns * depth, 101))
+      const D = own.empty('f32', [rows, columns])
+      const { family } = loadSource({ name: 'product.ktl', text }).kernels.product!
+      const args = new KernelArguments({ family }, { A, B, D })
+      const kind = target === 'sm_80' ? 'sm80' : device
+      const asked = { ...(kind === 'sm80' && { cc: 80 }), where: { design: { kind } } } as const
+      const kernel = getKernels(args, asked)[0] as KtlKernel
+      const artifact = await kernel.compile(args)
+      expect(artifact.recipe.grid).toMatchObject({ parts: 9, meets: true })
+      const results = new Set<string>()
+      // Who waits does not hold up the others: of so few instructions.
+      for (const order of ['lazy', 'eager', 'random', 'random'] as const) {
+        await own.memset(D.pointer, 0xff, D.byteLength)
+        const seed = 1 + results.size
+        const { findings } = await kernel.run(args, { artifact, order, seed, checks: 'full', instructionBudget: 1e6 })
+        expect(findings).toEqual([])
+        results.add(Buffer.from(await D.toBytes()).toString('base64'))
+      }
+      expect(results.size).toBe(1)
+      return [...results][0]!
+    }
+    expect(await compute(18)).toBe(await compute(5))
+  },
+)
+
 /** Rows of tiles so that a few are left behind a wave. */
 const DESIGNS = [
   ['sm90', 'consumers pingpong\n  tile 64x32\n  cluster 2x1\n  parts 3', 64 * 75, 64],

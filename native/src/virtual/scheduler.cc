@@ -96,7 +96,7 @@ uint32_t Scheduler::slice(Cluster& cluster, Warp& warp) {
 bool Scheduler::step(Cluster& cluster, Warp& warp) {
   if (warp.waiting && warp.blockedAt == cluster.epoch) return false;
   const uint32_t operations = slice(cluster, warp);
-  if (operations == 0) return true;
+  if (operations == 0) return !warp.polling;  // who polls changes nothing by falling behind either
   const uint64_t before = warp.ticks;
   const uint64_t epoch = cluster.epoch;
   const uint64_t since = warp.now(), idle = warp.idle;
