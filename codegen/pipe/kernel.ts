@@ -8,6 +8,7 @@ import type { GeneratedKernel } from '../cuda/generated.ts'
 import { printFileHeader, printHostLauncher } from '../cuda/host_launcher.ts'
 import { kernelParams } from '../cuda/kernel_params.ts'
 import { emitScalars } from '../cuda/scalars.ts'
+import { emitSharedWorks } from './tiles.ts'
 import { hasTail } from '../../compiler/space/domain.ts'
 import { cudaIdentifier } from '../cuda/mangle.ts'
 import { SourceBuilder } from '../cuda/source_builder.ts'
@@ -143,6 +144,7 @@ function emitConstants(file: SourceBuilder, program: TileProgram, target: Target
   )
   if (cluster.splits > 1) define(`SPLITS = ${cluster.splits}`, 'CTAs that share the k of a tile')
   if (domain.parts !== undefined) define(`PARTS = ${domain.parts}`, 'of k: work items of a tile')
+  if (domain.share !== undefined) define(`SHARE = ${domain.share}`, 'tiles that share work items')
   if (hasTail(domain) && program.launch.grid.kind === 'persistent')
     define(
       `WAVE = ${program.launch.grid.wave}, WHOLE = ~0u`,
@@ -234,11 +236,12 @@ function emitKernel(params: readonly ParamRule[], entry: string, c: EmitContext,
     else {
       out.line(`const u32 ${units.units_m}, ${units.units_n};`)
       const blocks = `units_m * units_n${program.domain.batch !== null ? ' * L' : ''}`
-      if (hasTail(program.domain))
-        out
-          .line(`const u32 blocks = ${blocks}, whole_blocks = blocks - blocks % WAVE;`)
-          .line('const u32 works = (whole_blocks + (blocks - whole_blocks) * PARTS) * CLUSTER;')
-      else out.line(`const u32 works = ${blocks} * CLUSTER;`)
+      if (hasTail(program.domain)) {
+        out.line(`const u32 blocks = ${blocks}, whole_blocks = blocks - blocks % WAVE;`)
+        if (program.domain.share === undefined)
+          out.line('const u32 works = (whole_blocks + (blocks - whole_blocks) * PARTS) * CLUSTER;')
+        else emitSharedWorks(c)
+      } else out.line(`const u32 works = ${blocks} * CLUSTER;`)
     }
     emitCluster(c)
     emitKRange(c)

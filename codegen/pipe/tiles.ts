@@ -15,9 +15,38 @@ const placeOf = (c: EmitContext, cta: string): string => `${cta}${c.program.clus
 /** First row, column and batch of a tile. */
 export const tileOrigin = (c: EmitContext, cta: string): string => {
   const { domain } = c.program
-  const cut = hasTail(domain) ? ['blocks', 'whole_blocks'] : []
+  const cut = hasTail(domain) ? ['blocks', 'whole_blocks', ...(domain.share ? ['resumed'] : [])] : []
   const groups = domain.sums ? groupArguments(c) : []
   return `tile_origin(${[placeOf(c, cta), 'units_m', 'units_n', 'tile_group', ...cut, ...groups].join(', ')})`
+}
+
+/** Where the cluster works behind `cta`. */
+export const workAfter = ({ program }: EmitContext, cta = 'cta'): string =>
+  program.domain.share ? `work_after(${cta})` : `${cta} + gridDim.x`
+
+/**
+ * CTAs that have the last part of one tile and the first of the next come back for this when all others have begun: works are numbered so that it is
+ * theirs, whatever the grid. No works have the numbers between.
+ */
+export function emitSharedWorks({ out }: EmitContext): void {
+  out
+    .line('const u32 sets = (blocks - whole_blocks) / SHARE;')
+    .line(
+      'const u32 begun = whole_blocks + sets * ((PARTS - 1) * SHARE + 1) + (blocks - whole_blocks) % SHARE * PARTS, at_once = gridDim.x / CLUSTER;',
+    )
+    .line('const u32 resumed = (begun + at_once - 1) / at_once * at_once + whole_blocks % at_once;')
+    .line('const u32 works = (sets == 0 ? begun : resumed + sets * (SHARE - 1)) * CLUSTER;')
+    .block(
+      'const auto work_after = [=](u32 cta) -> u32',
+      () => {
+        out
+          .line('do cta += gridDim.x;')
+          .line('while (cta >= begun * CLUSTER && cta < resumed * CLUSTER);')
+          .line('return cta;')
+      },
+      undefined,
+      '};',
+    )
 }
 
 /** What tells one tile from the next along n. */
@@ -96,7 +125,8 @@ export function emitTiles(op: OpOf<'for_tiles'>, c: EmitContext, first: string, 
     return void c.out.block(`for (u32 cta = ${first}; ${findTile(c, 'cta', 'at')}; cta += ${step})`, body)
   }
   if (ahead) c.out.line(`TileOrigin at = ${tileOrigin(c, first)};`)
-  c.out.block(`for (u32 cta = ${first}; cta < works; cta += ${step})`, () => {
+  const next = c.program.domain.share ? `cta = ${workAfter(c)}` : `cta += ${step}`
+  c.out.block(`for (u32 cta = ${first}; cta < works; ${next})`, () => {
     if (!ahead) c.out.line(`const TileOrigin at = ${tileOrigin(c, 'cta')};`)
     body()
   })
@@ -133,8 +163,8 @@ export function findNext(condition: string | null, c: EmitContext): void {
     const found = `has_tile = ${findTile(c, 'cta + gridDim.x', 'next')};`
     return void c.out.line(condition === null ? found : `if (${condition}) ${found}`)
   }
-  c.out.block(`if (${condition === null ? '' : `${condition} && `}cta + gridDim.x < works)`, () => {
-    c.out.line(`next = ${tileOrigin(c, 'cta + gridDim.x')};`)
+  c.out.block(`if (${condition === null ? '' : `${condition} && `}${workAfter(c)} < works)`, () => {
+    c.out.line(`next = ${tileOrigin(c, workAfter(c))};`)
     const fields = [
       'm',
       'n',

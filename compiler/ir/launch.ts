@@ -103,6 +103,8 @@ export type GridRule =
        * never do.
        */
       readonly meets?: true
+      /** Blocks that share work items (Domain, share); absent: 1. */
+      readonly share?: number
       readonly tiles: readonly { readonly axis: string; readonly extent: number; readonly groups?: string }[]
     }
   /** Grid-stride over the points of `axes` (an axis absent at the call counts 1): min(limit, ceil(points / perCta)) CTAs. */
@@ -113,12 +115,17 @@ export type GridRule =
 /** Of so many blocks, those that are cut into parts: what waves of so many leave; without waves, all. */
 export const cutOf = (blocks: number, wave: number | null = null): number => blocks % (wave ?? Infinity)
 
-/** Work items of so many blocks. */
+/** Items that blocks which are cut begin with; the others go on with the next block. Those that are no full set of `share` have all of their parts. */
+export const firstItems = (cut: number, parts: number, share = 1): number =>
+  Math.floor(cut / share) * ((parts - 1) * share + 1) + (cut % share) * parts
+
+/** Work items of so many blocks, that is CTAs, or clusters of them, that have something to do. */
 export function itemsOf(
-  { parts = 1, wave }: { readonly parts?: number; readonly wave?: number },
+  { parts = 1, wave, share }: { readonly parts?: number; readonly wave?: number; readonly share?: number },
   blocks: number,
 ): number {
-  return blocks + cutOf(blocks, wave) * (parts - 1)
+  const cut = cutOf(blocks, wave)
+  return blocks - cut + (parts === 1 ? cut : firstItems(cut, parts, share))
 }
 
 export interface LaunchRecipe {

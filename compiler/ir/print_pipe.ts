@@ -15,7 +15,10 @@ export function printTileProgram(program: TileProgram): string {
       [...cluster.shape, ...(cluster.splits > 1 ? [cluster.splits] : [])].join('x'),
   ]
   if (domain.walk === 'dynamic') lines.push('  work handed out by the device')
-  if (domain.parts !== undefined) lines.push(`  ${domain.parts} parts of k to each tile`)
+  if (domain.parts !== undefined)
+    lines.push(
+      `  ${domain.parts} parts of k to each tile${domain.share ? `, work items shared by ${domain.share}` : ''}`,
+    )
   if (domain.groups) {
     const { by, group, form, along } = domain.groups
     lines.push(

@@ -44,6 +44,11 @@ export interface Domain {
    * tiles that whole waves leave. Absent: a work item is a whole tile.
    */
   readonly parts?: number
+  /**
+   * Of the tiles that are cut, so many share work items: (parts - 1) * share + 1 of them have `share` tiles, each as much k. Where one tile ends within
+   * an item, this goes on with the next one: its CTA has the last part of a tile, and later the first of the next. Absent: 1.
+   */
+  readonly share?: number
   /** `persistent`: CTAs take every so many tiles; `dynamic`: the device hands them out (cluster launch control). */
   readonly walk: 'persistent' | 'dynamic'
 }

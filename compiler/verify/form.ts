@@ -133,11 +133,15 @@ function* partProblems(program: TileProgram): Generator<string> {
   const wanted = parts === undefined ? 0 : 1
   for (const kind of ['store_part', 'last_part', 'add_parts'] as const)
     if (count(opsOf(program), kind) !== wanted) yield `${kind}: ${count(opsOf(program), kind)} times in a tile`
+  const { share, groups, sums } = program.domain
+  if (share !== undefined && (!(Number.isInteger(share) && share > 1) || parts === undefined || groups || sums))
+    yield `${share} tiles do not share work items`
   const { grid } = program.launch
   const meets = grid.kind === 'persistent' && grid.meets === true
   if (count(opsOf(program), 'meet_parts') !== (meets ? 1 : 0))
     yield `meet_parts: the launch ${meets ? 'has parts that wait for each other' : 'has none'}`
-  if (meets && (program.domain.groups || grid.dynamic)) yield 'meet_parts: tiles are not handed out in a fixed order'
+  if (meets && (groups || share !== undefined || grid.dynamic))
+    yield 'meet_parts: tiles are not handed out in a fixed order'
   if (parts === undefined) return
   for (const op of opsOf(program)) {
     for (const body of bodiesOf(op)) {

@@ -136,6 +136,7 @@ function* shapeProblems(program: TileProgram): Generator<string> {
     yield* expect('the blocks of the grid', grid.tiles, tiles)
     yield* expect('parts', grid.parts, domain.parts)
     yield* expect('blocks of a wave', grid.wave, waveBlocks(program))
+    yield* expect('blocks that share items', grid.share, domain.share)
     yield* expect('dynamic', grid.dynamic, domain.walk === 'dynamic')
     if (grid.perSm !== undefined && (cluster.size > 1 || grid.perSm * (launch.sharedMemBytes + 1024) > 233_472))
       yield `launch: ${grid.perSm} CTAs do not share an SM`

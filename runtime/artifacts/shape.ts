@@ -92,6 +92,7 @@ function recipeShape(value: unknown, path: string, launches = 1): void {
   if (fallbackCluster !== undefined) clusterShape(fallbackCluster, `${path}.fallbackCluster`)
   if (grid.kind === 'persistent' && grid.parts !== undefined) integer(1, 1024)(grid.parts, `${path}.grid.parts`)
   if (grid.kind === 'persistent' && grid.wave !== undefined) positive(grid.wave, `${path}.grid.wave`)
+  if (grid.kind === 'persistent' && grid.share !== undefined) integer(2, 16)(grid.share, `${path}.grid.share`)
   if (grid.kind === 'persistent' && grid.meets !== undefined) boolean(grid.meets, `${path}.grid.meets`)
   if (workspace !== undefined) workspaceShape(workspace, `${path}.workspace`)
   workspace?.forEach(({ zeroed, most }, i) => {

@@ -66,6 +66,8 @@ export const ENTRY_TEXTS: Readonly<Record<string, string>> = {
   depth: 'Bytes of k that a slot of the ring has: fewer where sums are short.',
   reassociate: 'Sums may be split and added in another order: results may differ between runs in the last bits.',
   parts: 'Into how many parts the summed axis is cut; they are work items of their own, and are added up in memory.',
+  share:
+    'So many tiles share work items: whoever ends one goes on with the next, so that parts fill the SMs between whole numbers.',
   splits: 'Into how many parts the summed axis is split; the parts are added up afterwards.',
   overlap:
     'Tiles share 32 bytes of the columns of each row: outputs whose rows begin anywhere leave in whole sectors of memory.',

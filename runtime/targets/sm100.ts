@@ -2,7 +2,7 @@
  * Costs of SM100 kernels: waves of clusters, each the slower of its MMAs, its loads and its epilogue, under the limits of L2
  * and DRAM. What does not depend on the call is worked out once for all instances of a choice, in columns of numbers.
  */
-import { cutOf } from '../../compiler/ir/launch.ts'
+import { cutOf, firstItems } from '../../compiler/ir/launch.ts'
 import { waveBlocks } from '../../compiler/targets/tensor_core/exchange.ts'
 import { depthOf, waysOf } from '../../compiler/classes/matmul.ts'
 import type { Sm100Plan } from '../../compiler/targets/sm100/plan.ts'
@@ -93,6 +93,7 @@ const columns = [
   'wave',
   'partBytes',
   'meets',
+  'share',
 ] as const
 type Column = (typeof columns)[number]
 
@@ -174,13 +175,14 @@ export class Sm100Costs {
     const units = Math.ceil(across / is.unitM[i]! + endsM) * Math.ceil(down / is.unitN[i]! + endsN) * l
     const kParts = is.parts[i]!
     const cut = kParts === 1 ? 0 : cutOf(units, is.wave[i]!)
+    const first = cut === 0 ? 0 : firstItems(cut, kParts, is.share[i]!)
     const wavesOf = (items: number): number => Math.ceil((items * is.ctas[i]!) / is.capacity[i]!)
-    const [wholeWaves, partWaves] = [wavesOf(units - cut), wavesOf(cut * kParts)]
+    const [wholeWaves, partWaves] = [wavesOf(units - cut), wavesOf(first)]
     const kTiles = Math.max(1, Math.ceil(k / is.tileK[i]!))
     // Over several waves long and short parts are about equally many.
-    const share = Math.max(1, kTiles / kParts)
-    const partTiles = partWaves > 1 ? share : Math.ceil(share)
-    const ctas = (units + cut * (kParts - 1)) * is.ctas[i]!
+    const each = Math.max(1, (kTiles * is.share[i]!) / ((kParts - 1) * is.share[i]! + 1))
+    const partTiles = partWaves > 1 ? each : Math.ceil(each)
+    const ctas = (units - cut + first) * is.ctas[i]!
     const busy = Math.min(ctas, is.capacity[i]!)
     const mma = is.mma[i]!
     // A stage enters every SM whole; L2 is read once for all that share a slice, and by all SMs at the same time.
@@ -198,12 +200,12 @@ export class Sm100Costs {
     const begun = launchCycles + is.start[i]! + loadLatency
     let compute = begun + Math.max(0, wholeWaves - 1) * steady(mainloop, epilogue) + mainloop + epilogue
     if (cut > 0) {
-      const items = cut * kParts * is.ctas[i]!
+      const items = first * is.ctas[i]!
       const [each, last] = this.#partsCycles(i, items, Math.min(items, is.capacity[i]!))
       const part = partTiles * kStep
       compute = begun + wholeWaves * steady(mainloop, epilogue) + (partWaves - 1) * steady(part, each) + part + last
     }
-    const steps = (units - cut) * kTiles + cut * kParts * partTiles
+    const steps = (units - cut) * kTiles + first * partTiles
     const l2 = launchCycles + (steps * is.ctas[i]! * is.l2Bytes[i]!) / l2Bytes
     const parts = this.#parts
     parts.units = units
@@ -232,7 +234,9 @@ export class Sm100Costs {
     // Waiting for each other, each reads as much as one of them has, and stores its share.
     const shared = meets ? 3 * partsLatency + (bytes + bytes / parts) / through(busy) : 0
     const finish = shared + partsLatency + read / through(busy / parts) + this.#is.epilogue[i]!
-    return [store + finish / parts, store + finish]
+    // Whoever has parts of two tiles stores twice.
+    const again = this.#is.share[i]! > 1 ? store : 0
+    return [store + finish / parts, store + again + finish]
   }
 
   #microseconds(cycles: number): number {
@@ -288,6 +292,7 @@ function constantsOf(plan: Sm100Plan, machine: Machine, costs: Sm100Constants): 
     wave: waveBlocks(plan) ?? Infinity,
     partBytes: plan.exchange ? plan.exchange.threads * plan.exchange.cells * 4 : 0,
     meets: +(plan.exchange?.meets === true),
+    share: plan.exchange?.share ?? 1,
   }
 }
 

@@ -4,6 +4,7 @@
  */
 import { cutTiles } from '../../compiler/targets/tensor_core/exchange.ts'
 import { depthOf, freeAxis, tilesOf } from '../../compiler/classes/matmul.ts'
+import { firstItems } from '../../compiler/ir/launch.ts'
 import { DTYPES } from '../../compiler/dtypes.ts'
 import { atomNameOf, isFfma } from '../../compiler/targets/sm80/mma.ts'
 import type { OutputPlan } from '../../compiler/targets/tensor_core/epilogue.ts'
@@ -105,12 +106,14 @@ export function estimateSm80(
   const slots = machine.sms * perSm
   const parts = plan.exchange?.parts ?? 1
   const cut = cutTiles(plan, tiles)
-  const items = tiles + cut * (parts - 1)
+  const share = plan.exchange?.share ?? 1
+  const begun = parts === 1 ? cut : firstItems(cut, parts, share)
+  const items = tiles - cut + begun
   const waves = Math.ceil(items / slots)
   const sharing = Math.min(perSm, Math.max(1, Math.ceil(items / machine.sms)))
   const kBytes = tileK * DTYPES[a.operand.dtype].storageBytes
   const kAll = Math.max(1, Math.ceil(k / tileK))
-  const kTiles = Math.max(1, Math.ceil(k / tileK / parts))
+  const kTiles = Math.max(1, Math.ceil(((k / tileK) * share) / ((parts - 1) * share + 1)))
   const products = gemm.accumulators.length
   const atom = atomNameOf(plan.mma)
   const sustained = isFfma(plan.mma) ? costs.ffma : atom === 'dmma' ? costs.dmma : costs.sustained
@@ -139,7 +142,7 @@ export function estimateSm80(
   const exchange = exchangeCycles(plan, busy, machine)
   // Parts are stored by each work item; the last of a tile reads them all and goes on.
   const wholeWaves = Math.ceil((tiles - cut) / slots)
-  const partWaves = Math.ceil((cut * parts) / slots)
+  const partWaves = Math.ceil(begun / slots)
   const meets = plan.exchange?.meets === true && cut * parts <= slots
   const others = !plan.exchange
     ? 0
@@ -150,7 +153,9 @@ export function estimateSm80(
   const finish = Math.ceil(cut / slots) * (others + epilogue)
   const whole = wholeWaves * (kAll * step + epilogue)
   const start = costs.start + machine.launchCycles + machine.loadLatency
-  const compute = start + whole + partWaves * (kTiles * step + exchange) + finish
+  // Whoever has parts of two tiles stores twice.
+  const again = share > 1 && cut > 0 ? exchange : 0
+  const compute = start + whole + partWaves * (kTiles * step + exchange) + again + finish
   const outputs = plan.epilogue.outputs.map(({ operand }) => operand)
   const ends = overlap > 0 ? 0 : rowEndBytes(outputs, freeAxis(gemm, 'n'), tileN, extents, machine)
   const dram = start + (movedBytes(plan.program, extents, machine) + ends) / machine.streamBytes

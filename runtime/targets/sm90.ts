@@ -3,6 +3,7 @@
  * it; under the limits of L2 and DRAM.
  */
 import { depthOf, freeAxis, tilesOf, waysOf } from '../../compiler/classes/matmul.ts'
+import { firstItems } from '../../compiler/ir/launch.ts'
 import { DTYPES } from '../../compiler/dtypes.ts'
 import type { TensorOperand } from '../../compiler/ir/tensor.ts'
 import type { Sm90Plan } from '../../compiler/targets/sm90/plan.ts'
@@ -169,17 +170,17 @@ export function estimateSm90(
   const across = (tileN - (plan.overlap ?? 0)) * clusterN
   const units = tilesOf(gemm, extents, [tileM * clusterM, across])
   const capacity = Math.max(1, clustersAtOnce(machine, cluster.size))
-  const { parts } = design
+  const { parts, share = 1 } = design
   const cut = cutTiles(plan, units)
-  const items = cut * parts
+  const items = cut === 0 ? 0 : firstItems(cut, parts, share)
   const wholeWaves = Math.ceil((units - cut) / capacity)
   const tailWaves = Math.ceil(items / capacity)
   const waves = wholeWaves + tailWaves
   const busy = Math.min(units - cut + items, capacity) * cluster.size
   const kTiles = Math.max(1, Math.ceil(Math.ceil(k / tileK) / splits))
   // Over several waves long and short parts are about equally many.
-  const share = Math.max(1, Math.ceil(k / tileK) / splits / parts)
-  const partTiles = tailWaves > 1 ? share : Math.ceil(share)
+  const each = Math.max(1, ((Math.ceil(k / tileK) / splits) * share) / ((parts - 1) * share + 1))
+  const partTiles = tailWaves > 1 ? each : Math.ceil(each)
   // The warpgroups of an SM share its tensor core.
   const coupling = 1 + costs.coupling * Math.log2(clusterM * clusterN)
   const mma = plan.mmaSteps * b.length * (tileM / 64) * wgmmaCycles(waysOf(gemm) * tileN) * coupling
@@ -236,7 +237,7 @@ export function estimateSm90(
       ? (waves - 1) * perTile + mainloop + epilogue
       : wholeWaves * perTile + partsCycles(plan, plan.exchange!, { ...walk, tiles: cut / capacity }, costs))
   const compute = cool * (1 + costs.heat * Math.min(1, cool / machine.clock / 1e-3))
-  const sums = plan.exchange === null ? 0 : (items * exchangedBytes(plan.exchange, cluster.size)) / plan.exchange.parts
+  const sums = plan.exchange === null ? 0 : cut * exchangedBytes(plan.exchange, cluster.size)
   const spilt = 2 * Math.max(0, sums - costs.partsHeld)
   const dram =
     start +
@@ -312,8 +313,10 @@ function partsCycles(
   const rounds = shared > 0 ? Math.ceil(cells / 4 / UNDER_WAY) : roundsOf(plan)
   const finish = shared + rounds * costs.partsLatency + (alone * bytes) / through(busy / parts) + epilogue
   const finished = Math.ceil(tiles)
+  // Whoever has parts of two tiles stores twice.
+  const stores = waves + +(plan.share !== undefined)
   if (design.consumers === 'cooperative')
-    return (waves - 1) * (mainloop + costs.together) + mainloop + waves * store + finished * finish
+    return (stores - 1) * costs.together + waves * mainloop + stores * store + finished * finish
   const item = Math.max(mainloop * costs.turns, (mainloop + costs.apart + store) / 2)
   return (waves - 1) * item + mainloop + store + ((finished + 1) / 2) * finish
 }

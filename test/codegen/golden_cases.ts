@@ -212,6 +212,7 @@ const SM90: readonly GoldenCase[] = [
   sm90('3 parts of k', gemm(), [128, 64], { whole, design: { parts: 3 }, plan: { exchange: { parts: 3, threads: 256, cells: 32 } } }),
   sm90('clusters of 2x1 whose k is split in 4', gemm(), [64, 64], { design: cluster(2, 1, 4), plan: { splits: 4 } }),
   sm90('2 parts of k of clusters of 1x2, split in 2', FUSED, [128, 64], { design: { parts: 2, ...cluster(1, 2, 2) }, plan: { splits: 2, exchange: {} } }),
+  sm90('3 parts of k, items shared by 2 tiles', FUSED, [128, 64], { design: { parts: 3, share: 2, ...cluster(2, 1, 1) }, plan: { exchange: { share: 2 } } }),
   sm90('11 parts of k that meet', FUSED, [128, 64], { design: { parts: 11, ...cluster(1, 1, 1) }, plan: { exchange: { meets: true } } }),
   sm90('3 parts of k split in 4', FUSED, [128, 64], { design: { parts: 3, ...cluster(1, 1, 4) }, plan: { exchange: { cells: 8 } } }),
   sm90('3 parts of k ping-pong', BIAS, [128, 64], { design: { parts: 3, ...pingpong }, plan: { exchange: { threads: 128 } } }),

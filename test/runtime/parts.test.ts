@@ -192,6 +192,8 @@ schedule product on ${target} {
 const DESIGNS = [
   ['sm90', 'consumers pingpong\n  tile 64x32\n  cluster 2x1\n  parts 3', 64 * 75, 64],
   ['sm90', 'consumers cooperative\n  tile 64x64\n  cluster 1x1\n  splits 2\n  parts 3', 64 * 70, 64],
+  ['sm90', 'consumers cooperative\n  tile 64x32\n  cluster 1x1\n  parts 3\n  share 2', 64 * 69, 64],
+  ['sm100', 'mma 1cta\n  tile 64x32\n  cluster 1x1\n  parts 2\n  share 3', 64 * 79, 64],
   ['sm90', 'consumers cooperative\n  tile 128x32\n  cluster 1x1\n  operands ba\n  parts 4', 32 * 140, 128],
   ['sm100', 'mma 2cta\n  tile 256x32\n  cluster 2x1\n  scheduler clc\n  parts 3', 256 * 76, 32],
 ] as const

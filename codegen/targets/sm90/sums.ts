@@ -4,6 +4,7 @@
  */
 import { barrierAddress, call, call0, constant, note, type EmitContext } from '../../pipe/context.ts'
 import { emitOps, type Emitters } from '../../pipe/context.ts'
+import { workAfter } from '../../pipe/tiles.ts'
 import { allCells, cellWord, ownCell, registersOf, type TakenCells } from '../../pipe/fragments.ts'
 
 /** As [4 registers][thread][4 words], so that neighbours write and read 16 bytes side by side. */
@@ -69,7 +70,7 @@ export const SUM_EMITTERS: Emitters = {
     })
   },
   before_next_tile(op, c) {
-    c.out.block('if (cta + gridDim.x < works)', () => emitOps(op.body, c))
+    c.out.block(`if (${workAfter(c)} < works)`, () => emitOps(op.body, c))
   },
   arrive_all(op, c) {
     const remote = call0(c, 'remote_address', barrierAddress(c, op.barrier), rankOf(c, 'threadIdx.x'))

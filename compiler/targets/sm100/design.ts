@@ -1,7 +1,7 @@
 /** Designs of SM100: what a schedule may say, and the consistent combinations. */
 import type { Entry, ValuesOf } from '../../schedule.ts'
 import { wordEntry } from '../../schedule.ts'
-import { CLUSTER, OPERANDS, PARTS, REASSOCIATE, STAGES, TILE } from '../tensor_core/schedule.ts'
+import { CLUSTER, OPERANDS, PARTS, REASSOCIATE, SHARE, STAGES, TILE } from '../tensor_core/schedule.ts'
 
 export interface Sm100Design {
   readonly kind: 'sm100'
@@ -15,6 +15,8 @@ export interface Sm100Design {
   readonly scheduler: 'static' | 'clc'
   /** Parts of k that are work items of their own and meet in global memory. */
   readonly parts: number
+  /** Tiles that share work items; absent: 1. */
+  readonly share?: number
   /** `ba`: computes the transpose, so that few rows become few columns of the MMA. */
   readonly operands: 'ab' | 'ba'
   /** `auto`: as many as shared memory holds. */
@@ -48,6 +50,7 @@ export const SM100_ENTRIES = {
   fallback: FALLBACK,
   scheduler: wordEntry('scheduler static', 'static', 'clc'),
   parts: PARTS,
+  share: SHARE,
   operands: OPERANDS,
   stages: STAGES,
   reassociate: REASSOCIATE,
@@ -56,7 +59,8 @@ export const SM100_ENTRIES = {
 /** Why a schedule may have no design. */
 export const SM100_INCONSISTENT =
   'tiles of 256 rows need `mma 2cta`, tiles of 64 rows `mma 1cta`, `2cta` an even number of cluster rows, and a' +
-  ' fallback cluster divides a larger cluster evenly; `parts` of more than 1 need `reassociate`'
+  ' fallback cluster divides a larger cluster evenly; `parts` of more than 1 need `reassociate`;' +
+  ' `share` of more than 1 `parts`, `scheduler static` and no fallback'
 
 /** Tiles considered when the schedule names none. */
 const DEFAULT_TILES: readonly (readonly [number, number])[] = [64, 128].flatMap((m) =>
@@ -83,18 +87,23 @@ export function* sm100Designs(
             for (const operands of schedule?.operands ?? (['ab'] as const))
               for (const stages of schedule?.stages ?? (['auto'] as const))
                 for (const parts of schedule?.parts ?? [1])
-                  if (parts === 1 || schedule?.reassociate)
-                    yield {
-                      kind: 'sm100',
-                      use2ctaMma,
-                      tile: [m, n, tileK],
-                      cluster: [...cluster, 1],
-                      fallbackCluster,
-                      scheduler,
-                      parts,
-                      operands,
-                      stages,
-                    }
+                  for (const share of schedule?.share ?? [1])
+                    if (
+                      (parts === 1 || schedule?.reassociate) &&
+                      (share === 1 || (parts > 1 && scheduler === 'static' && fallbackCluster === null))
+                    )
+                      yield {
+                        kind: 'sm100',
+                        use2ctaMma,
+                        tile: [m, n, tileK],
+                        cluster: [...cluster, 1],
+                        fallbackCluster,
+                        scheduler,
+                        parts,
+                        ...(share > 1 && { share }),
+                        operands,
+                        stages,
+                      }
         }
       }
     }

@@ -182,6 +182,7 @@ export function planSm100(instance: Instance<Sm100Design>, graph: TileGraph): Sm
       32 * EPILOGUE_WARPS,
       perAccumulator,
       design.scheduler === 'static' && !gemm.groups,
+      design.share,
     ),
     ...inputs,
     mma: kind.kind,

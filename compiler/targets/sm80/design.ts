@@ -1,7 +1,7 @@
 /** Designs of SM80: what a schedule may say, and the combinations. */
 import type { TargetArch } from '../../archs.ts'
 import { wordEntry, type Entry, type ValuesOf } from '../../schedule.ts'
-import { OPERANDS, OVERLAP, PARTS, REASSOCIATE, STAGES, tileEntry } from '../tensor_core/schedule.ts'
+import { OPERANDS, OVERLAP, PARTS, REASSOCIATE, SHARE, STAGES, tileEntry } from '../tensor_core/schedule.ts'
 
 export interface Sm80Design {
   readonly kind: 'sm80'
@@ -20,6 +20,8 @@ export interface Sm80Design {
   readonly f32?: 'tf32x3'
   /** Parts of k that are work items of their own and meet in global memory; absent: a work item is a whole tile. */
   readonly parts?: number
+  /** Tiles that share work items; absent: 1. */
+  readonly share?: number
   /** Tiles share a sector of the columns; absent: none. */
   readonly overlap?: true
 }
@@ -45,6 +47,7 @@ export const SM80_ENTRIES = {
   operands: OPERANDS,
   stages: STAGES,
   parts: PARTS,
+  share: SHARE,
   overlap: OVERLAP,
   f32: wordEntry('f32 fma', 'fma', 'tf32x3'),
   reassociate: REASSOCIATE,
@@ -98,13 +101,16 @@ export function* sm80Designs(
           for (const depth of elementBytes === 8 ? [128] : (schedule?.depth ?? [own]))
             for (const parts of schedule?.parts ?? [1]) {
               if (parts > 1 && !(schedule?.reassociate && m * n >= SMALL)) continue
-              yield {
-                kind: 'sm80', tile: [m, n, depth / elementBytes], warps: 'auto', operands, stages,
-                // Of operands of other sizes it says nothing.
-                ...(f32 === 'tf32x3' && elementBytes === 4 && { f32 }),
-                ...(parts > 1 && { parts }),
-                ...(schedule?.overlap && { overlap: true }),
-              } // prettier-ignore
+              for (const share of schedule?.share ?? [1])
+                if (share === 1 || parts > 1)
+                  yield {
+                    kind: 'sm80', tile: [m, n, depth / elementBytes], warps: 'auto', operands, stages,
+                    // Of operands of other sizes it says nothing.
+                    ...(f32 === 'tf32x3' && elementBytes === 4 && { f32 }),
+                    ...(parts > 1 && { parts }),
+                    ...(share > 1 && { share }),
+                    ...(schedule?.overlap && { overlap: true }),
+                  } // prettier-ignore
             }
         }
   }

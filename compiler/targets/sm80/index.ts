@@ -9,6 +9,7 @@ import {
   operandsName,
   overlapName,
   partsName,
+  shareName,
   stagesName,
   TILED_FIELDS,
   tileName,
@@ -27,7 +28,7 @@ export const sm80 = {
   archs: ['sm_80'],
   schedules: { sm_80: [] },
   entries: SM80_ENTRIES,
-  inconsistent: '`parts` of more than 1 need `reassociate`',
+  inconsistent: '`parts` of more than 1 need `reassociate`, `share` of more than 1 `parts`',
   designs: sm80Designs,
   leavesOut: () => false,
   words: true,
@@ -42,6 +43,7 @@ export const sm80 = {
   verify: verifySm80,
   nameParts: (design) => [
     ...partsName({ parts: design.parts ?? 1 }),
+    ...shareName(design),
     ...operandsName(design),
     tileName(design),
     ...(design.warps === 'auto' ? [] : [`warps${design.warps.join('x')}`]),
@@ -55,7 +57,8 @@ export const sm80 = {
     return [
       `target ${instance.target}, ${warps.join('x')} warps of ${warpTile.join('x')}` +
         (plan.deep > 1 ? `, ${plan.deep} along k` : '') +
-        (plan.exchange ? `, ${plan.exchange.parts} parts of k` : ''),
+        (plan.exchange ? `, ${plan.exchange.parts} parts of k` : '') +
+        (plan.exchange?.share ? `, ${plan.exchange.share} tiles share work items` : ''),
       axesLine(plan),
       `tile ${plan.tile.join('x')}, ${instructionOf(mma)}`,
       `threads ${plan.threads}, shared memory ${plan.smemBytes} B`,

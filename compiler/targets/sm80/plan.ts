@@ -96,6 +96,7 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
   const gemm = matmulOf(graph, design.operands)
   if (isRejection(gemm)) return gemm
   const { parts = 1 } = design
+  if (design.share && gemm.groups) return rejection('KTL2904', { form: 'work items that groups of rows share' })
   if (parts > 1 && gemm.sums) return rejection('KTL2904', { form: 'parts of a sum over groups' })
   const [tileM, tileN, tileK] = design.tile
   const products = gemm.accumulators.length
@@ -228,7 +229,7 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
     tile: design.tile,
     ctaRows: tileM,
     ...overlapped,
-    exchange: planExchange(parts, 32 * warpCount, cells, !gemm.groups),
+    exchange: planExchange(parts, 32 * warpCount, cells, !gemm.groups, design.share),
     cluster: { shape: [1, 1], fallback: null, size: 1, splits: 1, pair: 1 },
     ...inputs,
     mma: form,

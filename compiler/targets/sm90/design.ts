@@ -1,6 +1,6 @@
 /** Designs of SM90: what a schedule may say, and the consistent combinations. */
 import { wordEntry, type Entry, type ValuesOf } from '../../schedule.ts'
-import { CLUSTER, OPERANDS, OVERLAP, PARTS, REASSOCIATE, STAGES, TILE } from '../tensor_core/schedule.ts'
+import { CLUSTER, OPERANDS, OVERLAP, PARTS, REASSOCIATE, SHARE, STAGES, TILE } from '../tensor_core/schedule.ts'
 
 export interface Sm90Design {
   readonly kind: 'sm90'
@@ -12,6 +12,8 @@ export interface Sm90Design {
   readonly cluster: readonly [number, number, number]
   /** Parts of k that are work items of their own and meet in global memory; each is again shared by the CTAs of a cluster. */
   readonly parts: number
+  /** Tiles that share work items; absent: 1. */
+  readonly share?: number
   /** `ba`: computes the transpose, so that few rows become few columns of the MMA. */
   readonly operands: 'ab' | 'ba'
   /** `auto`: as many as shared memory holds. */
@@ -26,6 +28,10 @@ const PORTABLE = 8
 /** Tiles are few where k is split: warpgroups have no turns to take. */
 export const splitFits = ({ consumers, cluster: [m, n, splits] }: Pick<Sm90Design, 'consumers' | 'cluster'>): boolean =>
   splits === 1 || (consumers === 'cooperative' && m * n * splits <= PORTABLE)
+
+/** Warpgroups that take turns know their tiles by number. */
+const shareFits = (consumers: Sm90Design['consumers'], parts: number, share: number): boolean =>
+  share === 1 || (parts > 1 && consumers === 'cooperative')
 
 /** CTAs that share the k of a tile; more than 1 need `reassociate`. */
 const SPLITS: Entry<number> = {
@@ -45,6 +51,7 @@ export const SM90_ENTRIES = {
   cluster: CLUSTER,
   splits: SPLITS,
   parts: PARTS,
+  share: SHARE,
   operands: OPERANDS,
   stages: STAGES,
   overlap: OVERLAP,
@@ -53,7 +60,7 @@ export const SM90_ENTRIES = {
 
 /** Why a schedule may have no design. */
 export const SM90_INCONSISTENT =
-  '`splits` of more than 1 need `reassociate`, `consumers cooperative` and at most 8 CTAs of a cluster; `parts` of more than 1 `reassociate`'
+  '`splits` of more than 1 need `reassociate`, `consumers cooperative` and at most 8 CTAs of a cluster; `parts` of more than 1 `reassociate`; `share` of more than 1 `parts` and `consumers cooperative`'
 
 /** Tiles considered when the schedule names none. */
 const DEFAULT_TILES: readonly (readonly [number, number])[] = [
@@ -84,11 +91,13 @@ export function* sm90Designs(
           for (const operands of schedule?.operands ?? (['ab'] as const))
             for (const stages of schedule?.stages ?? (['auto'] as const))
               for (const parts of schedule?.parts ?? [1])
-                if (parts === 1 || schedule?.reassociate)
-                  yield {
-                    kind: 'sm90', consumers, tile: [m, n, tileK], cluster, parts, operands, stages,
-                    ...(schedule?.overlap && { overlap: true }),
-                  } // prettier-ignore
+                for (const share of schedule?.share ?? [1])
+                  if ((parts === 1 || schedule?.reassociate) && shareFits(consumers, parts, share))
+                    yield {
+                      kind: 'sm90', consumers, tile: [m, n, tileK], cluster, parts, operands, stages,
+                      ...(share > 1 && { share }),
+                      ...(schedule?.overlap && { overlap: true }),
+                    } // prettier-ignore
         }
       }
     }

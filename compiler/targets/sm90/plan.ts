@@ -130,6 +130,7 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
     return rejection('KTL2904', { form: 'a split k of ping-pong warpgroups or of more than 8 CTAs of a cluster' })
   if (splits > 1 && (gemm.groups || gemm.sums)) return rejection('KTL2904', { form: 'a split k of groups' })
   if (design.parts > 1 && accumulator === 'f16') return rejection('KTL4524', {})
+  if (design.share && gemm.groups) return rejection('KTL2904', { form: 'work items that groups of rows share' })
   if (design.parts > 1 && gemm.sums) return rejection('KTL2904', { form: 'parts of a sum over groups' })
   const columns = tileN / splits
   if (columns < 8) return rejection('KTL4522', { n: tileN, splits })
@@ -184,7 +185,13 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
   const stageBytes = stageBytesOf(inputs)
   const { a, b, loops } = inputs
   const idleWarps = !pingpong && warpgroups > 1 && splits === 1 && design.parts === 1 && !gathers
-  const exchange = planExchange(design.parts, 128 * (pingpong ? 1 : warpgroups), cells / splits, !gemm.groups)
+  const exchange = planExchange(
+    design.parts,
+    128 * (pingpong ? 1 : warpgroups),
+    cells / splits,
+    !gemm.groups,
+    design.share,
+  )
   const divided = (widest?: number) => {
     const epilogue = planEpilogue(program, gemm, { ...layout, ...(widest !== undefined && { widest }) })
     if (isRejection(epilogue)) return epilogue

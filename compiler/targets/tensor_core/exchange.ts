@@ -27,8 +27,16 @@ export const partsAtOnce = (parts: number, vectors: number, most = UNDER_WAY): n
 const MEETING_BYTES = 96 * 1024
 
 /** Of `parts`, which may wait for each other where tiles are handed out in a fixed order. */
-export function planExchange(parts: number, threads: number, cells: number, inOrder: boolean): ExchangePlan | null {
+export function planExchange(
+  parts: number,
+  threads: number,
+  cells: number,
+  inOrder: boolean,
+  share?: number,
+): ExchangePlan | null {
   if (parts === 1) return null
+  // Who has parts of two tiles would hold up the second one.
+  if (share !== undefined) return { parts, threads, cells, share }
   const meets = inOrder && (parts - 2) * threads * cells * 4 > MEETING_BYTES
   return { parts, threads, cells, ...(meets && { meets }) }
 }

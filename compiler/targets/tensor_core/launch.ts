@@ -119,6 +119,7 @@ export function launchOf(
         parts: plan.exchange.parts,
         ...(wave !== null && { wave }),
         ...(plan.exchange.meets && { meets: true as const }),
+        ...(plan.exchange.share && { share: plan.exchange.share }),
       }),
       tiles: gridTiles(domain, plan.cluster),
     },

@@ -23,7 +23,7 @@ export function domainOf({ gemm, ctaRows, tile, overlap, exchange }: TensorCoreP
     ...(gemm.sums && { sums: gemm.sums }),
     depth,
     loops: [first!, ...others],
-    ...(exchange && { parts: exchange.parts }),
+    ...(exchange && { parts: exchange.parts, ...(exchange.share && { share: exchange.share }) }),
     walk: dynamic ? 'dynamic' : 'persistent',
   }
 }

@@ -52,6 +52,8 @@ export interface ExchangePlan {
   readonly cells: number
   /** They are summed up by all parts, where these run at once: each waits for the others, and sums a share of the tile. */
   readonly meets?: true
+  /** Tiles that share work items (Domain, share); absent: 1. */
+  readonly share?: number
 }
 
 /** An operand of a stage: of which loop, where it goes, along which axis of the tile. */

@@ -58,6 +58,18 @@ export const PARTS: Entry<number> = {
   },
 }
 
+/** Tiles that share work items; more than 1 need `parts`. */
+export const SHARE: Entry<number> = {
+  example: 'share 1',
+  read: (value) => {
+    if (value.kind !== 'count') return { form: 'a number' }
+    const legal = [1, 2, 3, 4]
+    return legal.includes(value.value)
+      ? { value: value.value }
+      : { why: 'few tiles share work items', legal: legal.map(String) }
+  },
+}
+
 /** Tiles share a sector of the columns of each row, and store whole sectors alone: of outputs whose rows begin anywhere. */
 export const OVERLAP: Switch = { example: 'overlap', read: null }
 

@@ -54,6 +54,7 @@ interface TiledDesign {
 /** Parts of names, for what is not the default. */
 export const operandsName = ({ operands }: TiledDesign): string[] => (operands === 'ba' ? ['ba'] : [])
 export const partsName = ({ parts }: { readonly parts: number }): string[] => (parts > 1 ? [`parts${parts}`] : [])
+export const shareName = ({ share }: { readonly share?: number }): string[] => (share ? [`share${share}`] : [])
 export const overlapName = ({ overlap }: { readonly overlap?: true }): string[] => (overlap ? ['overlap'] : [])
 export const tileName = ({ tile }: Pick<TiledDesign, 'tile'>): string => `tile${tile.join('x')}`
 export const stagesName = ({ stages }: TiledDesign): string[] => (stages === 'auto' ? [] : [`stages${stages}`])
