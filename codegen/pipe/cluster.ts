@@ -2,38 +2,11 @@
 import type { TileProgram } from '../../compiler/ir/pipe.ts'
 import type { SourceBuilder } from '../cuda/source_builder.ts'
 import type { EmitContext } from './context.ts'
+import { findSharedItem } from './shared_items.ts'
 import { depthBounds, emitGroupWalk, stepName } from './tiles.ts'
 
 const PART_BY_PART = `    const u32 behind = unit - whole_blocks, left = blocks - whole_blocks, part = behind / left;
     unit = behind - part * left;`
-
-/**
- * Of SHARE tiles: the last part of each but the last one, whose CTAs come back (\`resumed\`) for the first part of the next tile; the first of the first
- * and the last of the last one; the parts between; and tiles that are no full set, part by part.
- */
-function sharedItems(parts: number): string {
-  const between =
-    parts === 2
-      ? ''
-      : `
-    } else if (own >= 2) {
-      unit = set * SHARE + (own - 2) / (PARTS - 2);
-      part = 1 + (own - 2) % (PARTS - 2);`
-  return `    const u32 sets = (blocks - whole_blocks) / SHARE, crossing = sets * (SHARE - 1), each = (PARTS - 2) * SHARE + 2;
-    const bool again = unit >= resumed;
-    const u32 behind = unit - (again ? resumed : whole_blocks), rest = behind - crossing, set = rest / each, own = rest - set * each;
-    u32 part;
-    if (again || behind < crossing) {
-      unit = behind / (SHARE - 1) * SHARE + behind % (SHARE - 1) + again;
-      part = again ? 0 : PARTS - 1;
-    } else if (set >= sets) {
-      unit = sets * SHARE + (rest - sets * each) / PARTS;
-      part = (rest - sets * each) % PARTS;${between}
-    } else {
-      unit = set * SHARE + own * (SHARE - 1);
-      part = own * (PARTS - 1);
-    }`
-}
 
 /**
  * Units (the tiles of a preferred cluster) are walked in groups of `tile_group` rows so that neighbours share A and B in L2.
@@ -71,7 +44,7 @@ __device__ __forceinline__ u32 place_n(u32 place) { return ${down}; }
           ', and number among parts of tiles that are cut, those of a tile one behind another',
           `  u32 item = WHOLE;
   if (unit >= whole_blocks) {
-${share === undefined ? PART_BY_PART : sharedItems(parts)}
+${share === undefined ? PART_BY_PART : findSharedItem(parts)}
     item = (unit * CLUSTER + place) * PARTS + part;
     unit += whole_blocks;
   }

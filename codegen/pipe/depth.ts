@@ -7,6 +7,7 @@ import { stepCount } from '../../compiler/targets/tensor_core/lower_loads.ts'
 import { blockOf } from '../../compiler/stored/blocks.ts'
 import type { TensorOperand } from '../../compiler/ir/tensor.ts'
 import type { EmitContext } from './context.ts'
+import { emitSharedRange } from './shared_items.ts'
 
 export function emitKRange(c: EmitContext): void {
   const { out, program } = c
@@ -95,32 +96,6 @@ export function emitShare(c: EmitContext): void {
   out.line('const u32 k_count = k_share + (k_index < k_more);')
   out.line('const u32 k_first = k_count > 0 ? k_index * k_share + min(k_index, k_more) : k_beyond;')
   out.line('const u32 k_last = k_first + max(k_count, 1);')
-}
-
-/**
- * Of SHARE tiles, each cut into as many units as there are work items: an item has SHARE of them, one behind another. Of tile t of them part p is
- * item t * (PARTS - 1) + p.
- */
-function emitSharedRange({ out, program: { cluster } }: EmitContext): void {
-  const whole = 'at.item == WHOLE'
-  const [shares, index] = cluster.splits > 1 ? [' * SPLITS', 'split'] : ['', '0']
-  out.line('u32 k_units = 1, k_from = 0, k_to = 1;')
-  out.block(`if (!(${whole}))`, () => {
-    out.line('const u32 tile = at.item / PARTS / CLUSTER, part = at.item % PARTS, behind = tile % SHARE;')
-    out.line('const bool in_set = tile < (blocks - whole_blocks) / SHARE * SHARE;')
-    out.line('k_units = in_set ? (PARTS - 1) * SHARE + 1 : PARTS;')
-    out.line('k_from = in_set ? part * SHARE - min(part * SHARE, behind) : part;')
-    out.line('k_to = in_set ? min((part + 1) * SHARE - behind, k_units) : part + 1;')
-  })
-  const at = (unit: string): string => `u32(u64(k_all) * ${unit} / k_units)`
-  out.line(`const u32 k_begin = ${at('k_from')}, k_behind = ${at('k_to')};`)
-  if (shares) {
-    out.line(`const u32 k_share = (k_behind - k_begin + SPLITS - 1) / SPLITS;`)
-    out.line(
-      `const u32 k_mine = min(k_begin + ${index} * k_share, k_behind), k_stop = min(k_mine + k_share, k_behind);`,
-    )
-  } else out.line('const u32 k_mine = k_begin, k_stop = k_behind;')
-  out.line('const u32 k_first = k_stop > k_mine ? k_mine : k_beyond, k_last = k_first + max(k_stop - k_mine, 1);')
 }
 
 /** Where along the stepped axis a tile begins, in elements. */

@@ -7,6 +7,7 @@ import type { RaggedAxis } from '../../compiler/ir/tensor.ts'
 import { hasTail, type Domain, type Groups } from '../../compiler/space/domain.ts'
 import type { SourceBuilder } from '../cuda/source_builder.ts'
 import { depthOfShare, emitShare } from './depth.ts'
+import { workAfter } from './shared_items.ts'
 import { emitOps, note, type EmitContext, type OpOf } from './context.ts'
 
 /** The CTA tile of this CTA, where its cluster works from `cta` on. */
@@ -18,35 +19,6 @@ export const tileOrigin = (c: EmitContext, cta: string): string => {
   const cut = hasTail(domain) ? ['blocks', 'whole_blocks', ...(domain.share ? ['resumed'] : [])] : []
   const groups = domain.sums ? groupArguments(c) : []
   return `tile_origin(${[placeOf(c, cta), 'units_m', 'units_n', 'tile_group', ...cut, ...groups].join(', ')})`
-}
-
-/** Where the cluster works behind `cta`. */
-export const workAfter = ({ program }: EmitContext, cta = 'cta'): string =>
-  program.domain.share ? `work_after(${cta})` : `${cta} + gridDim.x`
-
-/**
- * CTAs that have the last part of one tile and the first of the next come back for this when all others have begun: works are numbered so that it is
- * theirs, whatever the grid. No works have the numbers between.
- */
-export function emitSharedWorks({ out }: EmitContext): void {
-  out
-    .line('const u32 sets = (blocks - whole_blocks) / SHARE;')
-    .line(
-      'const u32 begun = whole_blocks + sets * ((PARTS - 1) * SHARE + 1) + (blocks - whole_blocks) % SHARE * PARTS, at_once = gridDim.x / CLUSTER;',
-    )
-    .line('const u32 resumed = (begun + at_once - 1) / at_once * at_once + whole_blocks % at_once;')
-    .line('const u32 works = (sets == 0 ? begun : resumed + sets * (SHARE - 1)) * CLUSTER;')
-    .block(
-      'const auto work_after = [=](u32 cta) -> u32',
-      () => {
-        out
-          .line('do cta += gridDim.x;')
-          .line('while (cta >= begun * CLUSTER && cta < resumed * CLUSTER);')
-          .line('return cta;')
-      },
-      undefined,
-      '};',
-    )
 }
 
 /** What tells one tile from the next along n. */

@@ -4,7 +4,7 @@
  */
 import { barrierAddress, call, call0, constant, note, type EmitContext } from '../../pipe/context.ts'
 import { emitOps, type Emitters } from '../../pipe/context.ts'
-import { workAfter } from '../../pipe/tiles.ts'
+import { workAfter } from '../../pipe/shared_items.ts'
 import { allCells, cellWord, ownCell, registersOf, type TakenCells } from '../../pipe/fragments.ts'
 
 /** As [4 registers][thread][4 words], so that neighbours write and read 16 bytes side by side. */
