@@ -57,6 +57,9 @@ export const SCHEDULES: Readonly<Record<SampledTarget, fc.Arbitrary<string>>> = 
         'consumers cooperative; reassociate; splits 4',
         'consumers cooperative; reassociate; splits 2; parts 3',
         'consumers cooperative; reassociate; parts 5',
+        'consumers cooperative; reassociate; parts 12',
+        'consumers cooperative; reassociate; parts 3; share 2',
+        'consumers cooperative; reassociate; splits 2; parts 2; share 3',
         'consumers pingpong; reassociate; parts 2',
       ),
       fc.tuple(one(64, 128, 256), one(16, 32, 48, 64, 80, 96, 128, 160, 192, 256)).map(([m, n]) => `tile ${m}x${n}`),
@@ -68,14 +71,25 @@ export const SCHEDULES: Readonly<Record<SampledTarget, fc.Arbitrary<string>>> = 
       one('mma 1cta; tile 64', 'mma 1cta; tile 128', 'mma 2cta; tile 128', 'mma 2cta; tile 256'),
       one(16, 32, 48, 64, 96, 128, 192, 256),
       one('2x1', '1x1', '1x2', '2x2', '4x1', '4x2'),
-      one('static', 'clc', 'static; reassociate; parts 2', 'static; reassociate; parts 5', 'clc; reassociate; parts 3'),
+      one(
+        'static',
+        'clc',
+        'static; reassociate; parts 2',
+        'static; reassociate; parts 12',
+        'static; reassociate; parts 3; share 2',
+        'clc; reassociate; parts 3',
+      ),
     )
     .map(
       ([mma, n, cluster, scheduler]) =>
         `${mma}x${n}; cluster ${mma.includes('2cta') ? cluster.replace(/^1/, '2') : cluster}; scheduler ${scheduler}`,
     ),
   sm_80: fc
-    .tuple(one(64, 128, 256), one(32, 64, 128, 256), one('', '', '; reassociate; parts 3'))
+    .tuple(
+      one(64, 128, 256),
+      one(32, 64, 128, 256),
+      one('', '', '; reassociate; parts 3', '; reassociate; parts 9', '; reassociate; parts 2; share 2'),
+    )
     .map(([m, n, parts]) => `tile ${m}x${n}${parts}`),
 }
 

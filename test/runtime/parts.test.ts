@@ -7,7 +7,7 @@ import { getKernels } from '../../runtime/discovery/query.ts'
 import type { KtlKernel } from '../../runtime/kernels/ktl_kernel.ts'
 import type { Sm100DesignMetadata, Sm90DesignMetadata } from '../../runtime/metadata/design.ts'
 import { loadSource } from '../../runtime/programs/program.ts'
-import { schedulesOf } from '../cases_of.ts'
+import { FULL, half, schedulesOf } from '../cases_of.ts'
 import { errorOf } from './errors.ts'
 
 const SOURCE = `kernel product(A: f16[m, k], B: f16[n, k]) -> D: f32[m, n] { D = sum[k](A * B) }
@@ -142,12 +142,14 @@ describe.each(['sm90', 'sm100'] as const)('%s', (kind) => {
 })
 
 // Tiles of 64 x 64 sums in nine parts: on 18 SMs all run at once, wait for each other and sum up shares, on fewer the last of a tile does it alone.
-test.each([
+const MEETING = [
   ['sm90', 'sm_90', 'tile 64x64'],
   ['sm90', 'sm_90', 'consumers pingpong\n  tile 64x64'],
-  ['sm90', 'sm_80', 'tile 64x64'],
   ['sm100', 'sm_100', 'tile 64x64\n  scheduler static'],
-] as const)(
+  ['sm90', 'sm_80', 'tile 64x64'],
+] as const
+
+test.each(half(MEETING))(
   'virtual-%s: parts on %s, %s, meet with the bytes of those that do not',
   { timeout: 60_000 },
   async (device, target, design) => {
@@ -190,10 +192,10 @@ schedule product on ${target} {
 
 /** Rows of tiles so that a few are left behind a wave. */
 const DESIGNS = [
+  ...(FULL ? [['sm100', 'mma 1cta\n  tile 64x32\n  cluster 1x1\n  parts 2\n  share 3', 64 * 79, 64] as const] : []),
   ['sm90', 'consumers pingpong\n  tile 64x32\n  cluster 2x1\n  parts 3', 64 * 75, 64],
   ['sm90', 'consumers cooperative\n  tile 64x64\n  cluster 1x1\n  splits 2\n  parts 3', 64 * 70, 64],
   ['sm90', 'consumers cooperative\n  tile 64x32\n  cluster 1x1\n  parts 3\n  share 2', 64 * 69, 64],
-  ['sm100', 'mma 1cta\n  tile 64x32\n  cluster 1x1\n  parts 2\n  share 3', 64 * 79, 64],
   ['sm90', 'consumers cooperative\n  tile 128x32\n  cluster 1x1\n  operands ba\n  parts 4', 32 * 140, 128],
   ['sm100', 'mma 2cta\n  tile 256x32\n  cluster 2x1\n  scheduler clc\n  parts 3', 256 * 76, 32],
 ] as const
