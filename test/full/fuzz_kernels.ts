@@ -46,6 +46,9 @@ const size = (to: number): fc.Arbitrary<number> =>
   )
 const operand = fc.record({ padding: one(0, 1, 8, 16), offset: one(0, 1, 16) })
 
+/** A cluster of at most 8 CTAs has 2 for each of 4 parts of k. */
+const ofTwo = (cluster: string): string => ({ '2x2': '2x1', '4x1': '2x1', '1x4': '1x2' })[cluster] ?? cluster
+
 /** Entries that go together; what a planner refuses beyond that is skipped. */
 export const SCHEDULES: Readonly<Record<SampledTarget, fc.Arbitrary<string>>> = {
   sm_90a: fc
@@ -65,7 +68,10 @@ export const SCHEDULES: Readonly<Record<SampledTarget, fc.Arbitrary<string>>> = 
       fc.tuple(one(64, 128, 256), one(16, 32, 48, 64, 80, 96, 128, 160, 192, 256)).map(([m, n]) => `tile ${m}x${n}`),
       one('1x1', '2x1', '1x2', '2x2', '4x1', '1x4'),
     )
-    .map(([consumers, tile, cluster]) => `${consumers}; ${tile}; cluster ${cluster}`),
+    .map(
+      ([consumers, tile, cluster]) =>
+        `${consumers}; ${tile}; cluster ${consumers.includes('splits 4') ? ofTwo(cluster) : cluster}`,
+    ),
   sm_100a: fc
     .tuple(
       one('mma 1cta; tile 64', 'mma 1cta; tile 128', 'mma 2cta; tile 128', 'mma 2cta; tile 256'),
