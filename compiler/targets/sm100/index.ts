@@ -9,6 +9,7 @@ import {
   operandLines,
   operandsName,
   partsName,
+  partsText,
   shareName,
   stagesName,
   TILED_FIELDS,
@@ -61,8 +62,7 @@ export const sm100 = {
     return [
       `target ${instance.target}, ${design.use2ctaMma ? 2 : 1} CTA, cluster ${design.cluster.join('x')}` +
         `${design.fallbackCluster ? ` or ${design.fallbackCluster.join('x')}` : ''}, scheduler ${design.scheduler}` +
-        (design.parts > 1 ? `, ${design.parts} parts of k` : '') +
-        (design.share ? `, ${design.share} tiles share work items` : ''),
+        partsText(plan.exchange),
       axesLine(plan),
       `tile ${plan.tile.join('x')}, kind ${plan.mma}, descriptor 0x${(plan.instruction.descriptor >>> 0).toString(16).padStart(8, '0')}`,
       `threads ${plan.threads}, shared memory ${plan.smemBytes} B, TMEM ${plan.tmemColumns} columns`,

@@ -9,6 +9,7 @@ import {
   operandsName,
   overlapName,
   partsName,
+  partsText,
   shareName,
   stagesName,
   TILED_FIELDS,
@@ -57,8 +58,7 @@ export const sm80 = {
     return [
       `target ${instance.target}, ${warps.join('x')} warps of ${warpTile.join('x')}` +
         (plan.deep > 1 ? `, ${plan.deep} along k` : '') +
-        (plan.exchange ? `, ${plan.exchange.parts} parts of k` : '') +
-        (plan.exchange?.share ? `, ${plan.exchange.share} tiles share work items` : ''),
+        partsText(plan.exchange),
       axesLine(plan),
       `tile ${plan.tile.join('x')}, ${instructionOf(mma)}`,
       `threads ${plan.threads}, shared memory ${plan.smemBytes} B`,

@@ -9,6 +9,7 @@ import {
   operandsName,
   overlapName,
   partsName,
+  partsText,
   shareName,
   stagesName,
   TILED_FIELDS,
@@ -56,8 +57,7 @@ export const sm90 = {
     return [
       `target ${instance.target}, ${plan.warpgroups} consumer warpgroup(s), ${design.consumers}, cluster ` +
         `${design.cluster.join('x')}${plan.splits > 1 ? `, k split in ${plan.splits}` : ''}` +
-        (design.parts > 1 ? `, ${design.parts} parts of k` : '') +
-        (design.share ? `, ${design.share} tiles share work items` : ''),
+        partsText(plan.exchange),
       axesLine(plan),
       `tile ${plan.tile.join('x')}, wgmma m64n${plan.tile[1]}k${mma.k} ${mma.d}.${mma.a}.${mma.b}, ${plan.rowBlocks} block(s) of 64 rows for each warpgroup`,
       `threads ${plan.threads}, shared memory ${plan.smemBytes} B, registers ${registers.consumer} for consumers` +

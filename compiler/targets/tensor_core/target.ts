@@ -8,7 +8,7 @@ import type { TensorProgram } from '../../ir/tensor.ts'
 import { operandNamed, operandsOf } from '../../ir/walk.ts'
 import type { MmaUnits } from '../../passes/computed_operands.ts'
 import type { PlanBase } from '../target.ts'
-import type { TensorCorePlan } from './plan.ts'
+import type { TensorCorePlan, ExchangePlan } from './plan.ts'
 
 export type TiledPlan = TensorCorePlan & PlanBase
 
@@ -49,6 +49,13 @@ interface TiledDesign {
   readonly operands: 'ab' | 'ba'
   readonly tile: readonly number[]
   readonly stages: number | 'auto'
+}
+
+/** Into what k is cut, for people. */
+export function partsText(exchange: ExchangePlan | null): string {
+  if (!exchange) return ''
+  const { parts, meets, share } = exchange
+  return `, ${parts} parts of k${meets ? ' that meet' : ''}${share ? `, ${share} tiles share work items` : ''}`
 }
 
 /** Parts of names, for what is not the default. */
