@@ -46,6 +46,7 @@ const COMBINED = [
   'groups: gradients',
   'split: three parts, fewer k tiles',
   'split: clusters that share an operand and k, parts of them, fewer k tiles',
+  'split: three parts of groups',
   'split: nine parts that meet',
   'split: two parts, shared by two tiles',
   'split: ten parts of clusters that meet',

@@ -156,7 +156,7 @@ describe('the comparison', () => {
     const only = FULL
       ? 'bf16 kn 4096^3,bf16 nk 64x512^3,bf16 relu_axpby 4096^3,bf16 gelu_tanh_bias 4096^3,bf16 swiglu 4096^3,tf32 4096^3,i8 4096^3,fp8 4096^3,f16 nk 512^3,matrix f16 softplus 4096^3,sm80 4096^3 tf32'
       : 'bf16 gelu_tanh_bias 4096^3,bf16 swiglu 4096^3,i8 4096^3,group=fp8,fused fp8 1x128 128x128 to fp8 4096^3,sm80 4096^3 tf32'
-    const ended = await compare('--fake', '--device', 'virtual-sm100', '--shrink', '40', '--tuned', '2', '--only', only, '--json', json, '--out', out)
+    const ended = await compare('--fake', '--device', 'virtual-sm100', '--shrink', '64', '--tuned', '2', '--only', only, '--json', json, '--out', out)
     expect([ended.status, ended.stderr]).toEqual([0, ''])
     const lines = readFileSync(json, 'utf8').trimEnd().split('\n').map((line) => JSON.parse(line))
     const results = lines.filter(({ kind }) => kind === 'comparison')
