@@ -48,3 +48,12 @@ export const wordEntry = <const W extends string>(example: string, ...words: rea
     return found ? { value: found } : { form: words.map((word) => `\`${word}\``).join(' or '), words }
   },
 })
+
+/** An entry that takes one of a few numbers. */
+export const countEntry = (example: string, legal: readonly number[], why: string): Entry<number> => ({
+  example,
+  read: (value) => {
+    if (value.kind !== 'count') return { form: 'a number' }
+    return legal.includes(value.value) ? { value: value.value } : { why, legal: legal.map(String) }
+  },
+})

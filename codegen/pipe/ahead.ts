@@ -8,6 +8,7 @@ import type { LoadAhead } from '../../compiler/ir/pipe_epilogue.ts'
 import { literal } from '../cuda/expression.ts'
 import { emitComputed } from './looked_up.ts'
 import { call, note, type EmitContext } from './context.ts'
+import { firstColumn } from './fragments.ts'
 import { element, expressionText, fromWord, load, operandOf } from './epilogue_values.ts'
 
 const PAIRS = 32
@@ -161,12 +162,6 @@ const emitLinesAlong: EmitLines = (op, row, blocks, c) => {
     const address = call(c, 'prefetch_line', `&${element(c, operand, { m: 'm', n: 'n' })}`)
     c.out.line(`if (${isOne}m < ${c.names.end('m')}) ${address}`, note(c, `load ${op.operand}`))
   })
-}
-
-/** That the warp's part of the tile begins with. */
-function firstColumn({ program: { registers, layout, cluster } }: EmitContext): string {
-  if (registers?.warps) return `at.n + warp_n * ${layout.columns}`
-  return cluster.splits > 1 ? `at.n + split * ${layout.columns}` : 'at.n'
 }
 
 /** The two rows of a lane in each block of rows. `row`: the i-th of them. */

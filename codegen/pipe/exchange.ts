@@ -57,7 +57,7 @@ const sumType = (c: EmitContext): readonly [type: string, ofWord: string, toWord
   isInteger(c) ? ['int', 'static_cast<int>', 'static_cast<u32>'] : ['float', '__uint_as_float', '__float_as_uint']
 
 /** What this part sums of all others: pieces of 16 bytes in the order of memory, whoever's registers they are of. */
-function emitShare(c: EmitContext): void {
+function sumShare(c: EmitContext): void {
   const { count, thread } = holders(c)
   const [type, word, ofTotal] = sumType(c)
   const parts = c.program.domain.parts!
@@ -147,7 +147,7 @@ export const EXCHANGE_EMITTERS: Emitters = {
         c.out.line(`while (${call0(c, 'parts_counted', counterOf(c))} < PARTS) __nanosleep(20);`, where)
       })
       emitOps([{ op: 'role_sync', threads }], c)
-      emitShare(c)
+      sumShare(c)
       emitOps([{ op: 'role_sync', threads }], c)
     })
   },

@@ -5,6 +5,7 @@ import type { AuxLoad, EpilogueOp, Fetched } from '../../compiler/ir/pipe_epilog
 import { name as ixName } from '../../compiler/space/ix.ts'
 import { swizzled } from '../../compiler/space/layout.ts'
 import { barrierAddress, call, call0, constant, note, ringOf, slotAddress, type EmitContext } from './context.ts'
+import { firstColumn } from './fragments.ts'
 import { expressionText, fromWord, load, operandOf } from './epilogue_values.ts'
 import { MATRIX_ROW, PAIR_ROW, transposedMatrices } from './register_tile.ts'
 import { emitLoadShifted } from './shifted_loads.ts'
@@ -21,14 +22,13 @@ function request({ operand, fetch }: FetchOp, index: string, slot: string, c: Em
   const { slots } = ringOf(c.program, fetch.ring)
   const perBlock = columns / c.program.subtileColumns
   const where = note(c, `TMA load ${operand}`)
-  const part = c.program.cluster.splits > 1 ? ` + split * ${columns}` : ''
   const block = together > 1 ? `(warpgroup * ROW_BLOCKS + ${index} / ${perBlock})` : `${index} / ${perBlock}`
   const batch = c.names.batchCoordinate(operand)
   const place = `(warp * ${slots} + ${slot})`
   c.out.line(`const u32 barrier = smem + ${constant(fetch.barrier)} + 8 * ${place};`, where)
   c.out.line(call(c, 'mbarrier_arrive_expect_tx', 'barrier', fetch.bytes), where)
   const [n, m] = [
-    `at.n${part} + ${index} % ${perBlock} * ${c.program.subtileColumns}`,
+    `${firstColumn(c)} + ${index} % ${perBlock} * ${c.program.subtileColumns}`,
     `at.m + ${block} * 64 + warp % 4 * ROWS_PER_WARP`,
   ]
   const coordinates = [...(isAcross(operandOf(c, operand), c) ? [m, n] : [n, m]), ...(batch ? [batch] : [])]

@@ -27,6 +27,12 @@ export function ownCell(c: EmitContext, i: string): string {
   return splits > 1 ? `${i} / (CELLS / SPLITS) * CELLS + ${i} % (CELLS / SPLITS)` : i
 }
 
+/** The column that the warp's part of the tile begins with; of a cluster that splits k, the columns that this CTA stores. */
+export function firstColumn({ program: { registers, layout, cluster } }: EmitContext): string {
+  if (registers?.warps) return `at.n + warp_n * ${layout.columns}`
+  return cluster.splits > 1 ? `at.n + split * ${layout.columns}` : 'at.n'
+}
+
 /**
  * A register of the accumulators as a word. C++ sees no reinterpreted float: the compiler would keep what is read as both in integer registers, and
  * would copy it there while MMAs are under way.

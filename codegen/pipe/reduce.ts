@@ -9,6 +9,7 @@ import type { AccumulatorLayout } from '../../compiler/targets/tensor_core/epilo
 import type { ReductionOutput } from '../../compiler/ir/pipe.ts'
 import { literal } from '../cuda/expression.ts'
 import { note, type EmitContext } from './context.ts'
+import { firstColumn } from './fragments.ts'
 
 /** How values are combined. */
 type Reduced = Pick<ReductionOutput, 'fn' | 'type'>
@@ -167,10 +168,8 @@ function endFragment(op: ReductionOutput, c: EmitContext): void {
   const { columns } = c.program.layout
   const where = note(c, `reduce ${op.operand}`)
   const total = totalOf(c, op)
-  const part =
-    c.program.cluster.splits > 1 ? ` + split * ${columns}` : c.program.registers?.warps ? ` + warp_n * ${columns}` : ''
   c.out.block('', () => {
-    c.out.line(`const u32 first = at.n${part};  // column`)
+    c.out.line(`const u32 first = ${firstColumn(c)};  // column`)
     if (keepsM) {
       c.out.line('#pragma unroll')
       c.out.block('for (u32 h = 0; h < 2; ++h)', () => {

@@ -115,9 +115,12 @@ export type GridRule =
 /** Of so many blocks, those that are cut into parts: what waves of so many leave; without waves, all. */
 export const cutOf = (blocks: number, wave: number | null = null): number => blocks % (wave ?? Infinity)
 
+/** Work items that `share` blocks have together. */
+export const itemsOfSet = (parts: number, share = 1): number => (parts - 1) * share + 1
+
 /** Items that blocks which are cut begin with; the others go on with the next block. Those that are no full set of `share` have all of their parts. */
 export const firstItems = (cut: number, parts: number, share = 1): number =>
-  Math.floor(cut / share) * ((parts - 1) * share + 1) + (cut % share) * parts
+  Math.floor(cut / share) * itemsOfSet(parts, share) + (cut % share) * parts
 
 /** Work items of so many blocks, that is CTAs, or clusters of them, that have something to do. */
 export function itemsOf(
@@ -125,7 +128,7 @@ export function itemsOf(
   blocks: number,
 ): number {
   const cut = cutOf(blocks, wave)
-  return blocks - cut + (parts === 1 ? cut : firstItems(cut, parts, share))
+  return blocks - cut + firstItems(cut, parts, share)
 }
 
 export interface LaunchRecipe {

@@ -8,7 +8,7 @@ export interface ClusterMap {
   readonly rows: readonly (readonly number[])[]
   readonly columns: readonly (readonly number[])[]
   readonly producers: readonly (readonly number[])[]
-  /** That have other parts of the same tile's k. */
+  /** That have the same tile: each another part of its k. */
   readonly sums: readonly (readonly number[])[]
 }
 
@@ -19,7 +19,7 @@ export function clusterMaps(plan: ClusterPlan): ClusterMap[] {
 }
 
 function clusterMap(plan: ClusterPlan, size: number, preferred: boolean): ClusterMap {
-  const { shape, fallback, pair, splits } = plan
+  const { shape, fallback, pair } = plan
   const [across, down] = ((): [(place: number) => number, (place: number) => number] => {
     if (fallback === null) return [(p) => p % shape[0], (p) => Math.floor(p / shape[0]) % shape[1]]
     const count = fallback[0] * fallback[1]
@@ -33,7 +33,7 @@ function clusterMap(plan: ClusterPlan, size: number, preferred: boolean): Cluste
   const sharing = (alike: (mine: number, other: number) => boolean): number[][] =>
     ranks.map((mine) => ranks.filter((other) => alike(mine, other)))
   const columns = (mine: number, other: number): boolean => down(mine) === down(other)
-  const split = (rank: number): number => (splits > 1 ? Math.floor(rank / (shape[0] * shape[1])) : 0)
+  const split = (rank: number): number => Math.floor(rank / (shape[0] * shape[1]))
   const depth = (mine: number, other: number): boolean => split(mine) === split(other)
   const row = (rank: number): number => Math.floor(across(rank) / pair)
   return {
@@ -42,6 +42,6 @@ function clusterMap(plan: ClusterPlan, size: number, preferred: boolean): Cluste
     rows: sharing((mine, other) => depth(mine, other) && across(mine) === across(other)),
     columns: sharing((mine, other) => depth(mine, other) && columns(mine, other) && mine % pair === other % pair),
     producers: sharing((mine, other) => depth(mine, other) && (columns(mine, other) || row(mine) === row(other))),
-    sums: sharing((mine, other) => splits > 1 && across(mine) === across(other) && columns(mine, other)),
+    sums: sharing((mine, other) => across(mine) === across(other) && columns(mine, other)),
   }
 }

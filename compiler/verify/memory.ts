@@ -248,17 +248,7 @@ function* coverProblems(program: TileProgram): Generator<string> {
   if (!widths.includes(subtileColumns) || columns % subtileColumns !== 0)
     yield `sub-tiles of ${subtileColumns} columns do not make ${columns}`
   for (const op of opsOf(program)) {
-    const threads =
-      op.op === 'take_cells'
-        ? op.from?.threads
-        : op.op === 'last_part' ||
-            op.op === 'meet_parts' ||
-            op.op === 'park' ||
-            op.op === 'send_sums' ||
-            op.op === 'add_sums' ||
-            op.op === 'role_sync'
-          ? op.threads
-          : undefined
+    const threads = op.op === 'take_cells' ? op.from?.threads : 'threads' in op ? op.threads : undefined
     const inTurns = op.op === 'role_sync' || op.op === 'last_part' || op.op === 'meet_parts' ? turnsOf(program) : 1
     if (threads !== undefined && threads * inTurns !== 32 * roles[0]!.warps)
       yield `${op.op}: ${threads} threads are not those of ${roles[0]!.name}`

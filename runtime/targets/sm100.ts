@@ -2,7 +2,7 @@
  * Costs of SM100 kernels: waves of clusters, each the slower of its MMAs, its loads and its epilogue, under the limits of L2
  * and DRAM. What does not depend on the call is worked out once for all instances of a choice, in columns of numbers.
  */
-import { cutOf, firstItems } from '../../compiler/ir/launch.ts'
+import { cutOf, firstItems, itemsOfSet } from '../../compiler/ir/launch.ts'
 import { waveBlocks } from '../../compiler/targets/tensor_core/exchange.ts'
 import { depthOf, waysOf } from '../../compiler/classes/matmul.ts'
 import type { Sm100Plan } from '../../compiler/targets/sm100/plan.ts'
@@ -175,12 +175,13 @@ export class Sm100Costs {
     const units = Math.ceil(across / is.unitM[i]! + endsM) * Math.ceil(down / is.unitN[i]! + endsN) * l
     const kParts = is.parts[i]!
     const cut = kParts === 1 ? 0 : cutOf(units, is.wave[i]!)
-    const first = cut === 0 ? 0 : firstItems(cut, kParts, is.share[i]!)
+    const share = is.share[i]!
+    const first = firstItems(cut, kParts, share)
     const wavesOf = (items: number): number => Math.ceil((items * is.ctas[i]!) / is.capacity[i]!)
     const [wholeWaves, partWaves] = [wavesOf(units - cut), wavesOf(first)]
     const kTiles = Math.max(1, Math.ceil(k / is.tileK[i]!))
     // Over several waves long and short parts are about equally many.
-    const each = Math.max(1, (kTiles * is.share[i]!) / ((kParts - 1) * is.share[i]! + 1))
+    const each = Math.max(1, (kTiles * share) / itemsOfSet(kParts, share))
     const partTiles = partWaves > 1 ? each : Math.ceil(each)
     const ctas = (units - cut + first) * is.ctas[i]!
     const busy = Math.min(ctas, is.capacity[i]!)

@@ -4,7 +4,7 @@
  */
 import { cutTiles } from '../../compiler/targets/tensor_core/exchange.ts'
 import { depthOf, freeAxis, tilesOf } from '../../compiler/classes/matmul.ts'
-import { firstItems } from '../../compiler/ir/launch.ts'
+import { firstItems, itemsOfSet } from '../../compiler/ir/launch.ts'
 import { DTYPES } from '../../compiler/dtypes.ts'
 import { atomNameOf, isFfma } from '../../compiler/targets/sm80/mma.ts'
 import type { OutputPlan } from '../../compiler/targets/tensor_core/epilogue.ts'
@@ -107,13 +107,13 @@ export function estimateSm80(
   const parts = plan.exchange?.parts ?? 1
   const cut = cutTiles(plan, tiles)
   const share = plan.exchange?.share ?? 1
-  const begun = parts === 1 ? cut : firstItems(cut, parts, share)
+  const begun = firstItems(cut, parts, share)
   const items = tiles - cut + begun
   const waves = Math.ceil(items / slots)
   const sharing = Math.min(perSm, Math.max(1, Math.ceil(items / machine.sms)))
   const kBytes = tileK * DTYPES[a.operand.dtype].storageBytes
   const kAll = Math.max(1, Math.ceil(k / tileK))
-  const kTiles = Math.max(1, Math.ceil(((k / tileK) * share) / ((parts - 1) * share + 1)))
+  const kTiles = Math.max(1, Math.ceil(((k / tileK) * share) / itemsOfSet(parts, share)))
   const products = gemm.accumulators.length
   const atom = atomNameOf(plan.mma)
   const sustained = isFfma(plan.mma) ? costs.ffma : atom === 'dmma' ? costs.dmma : costs.sustained

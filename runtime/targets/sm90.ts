@@ -3,7 +3,7 @@
  * it; under the limits of L2 and DRAM.
  */
 import { depthOf, freeAxis, tilesOf, waysOf } from '../../compiler/classes/matmul.ts'
-import { firstItems } from '../../compiler/ir/launch.ts'
+import { firstItems, itemsOfSet } from '../../compiler/ir/launch.ts'
 import { DTYPES } from '../../compiler/dtypes.ts'
 import type { TensorOperand } from '../../compiler/ir/tensor.ts'
 import type { Sm90Plan } from '../../compiler/targets/sm90/plan.ts'
@@ -172,14 +172,14 @@ export function estimateSm90(
   const capacity = Math.max(1, clustersAtOnce(machine, cluster.size))
   const { parts, share = 1 } = design
   const cut = cutTiles(plan, units)
-  const items = cut === 0 ? 0 : firstItems(cut, parts, share)
+  const items = firstItems(cut, parts, share)
   const wholeWaves = Math.ceil((units - cut) / capacity)
   const tailWaves = Math.ceil(items / capacity)
   const waves = wholeWaves + tailWaves
   const busy = Math.min(units - cut + items, capacity) * cluster.size
   const kTiles = Math.max(1, Math.ceil(Math.ceil(k / tileK) / splits))
   // Over several waves long and short parts are about equally many.
-  const each = Math.max(1, ((Math.ceil(k / tileK) / splits) * share) / ((parts - 1) * share + 1))
+  const each = Math.max(1, ((Math.ceil(k / tileK) / splits) * share) / itemsOfSet(parts, share))
   const partTiles = tailWaves > 1 ? each : Math.ceil(each)
   // The warpgroups of an SM share its tensor core.
   const coupling = 1 + costs.coupling * Math.log2(clusterM * clusterN)
@@ -221,7 +221,7 @@ export function estimateSm90(
     busy: Math.min(items, capacity) * cluster.size,
     mainloop: partTiles * step,
     epilogue,
-    meets: items <= capacity,
+    meets: plan.exchange?.meets === true && items <= capacity,
   }
   const crowds = [
     crowdOf(a, tilesAlong(extents, freeAxis(gemm, 'n'), across), extents, costs),
@@ -291,7 +291,7 @@ interface Walk {
   readonly tiles: number
   readonly mainloop: number
   readonly epilogue: number
-  /** All parts run at once. */
+  /** Parts wait for each other: all run at once. */
   readonly meets: boolean
 }
 
@@ -307,11 +307,11 @@ function partsCycles(
   const through = (ctas: number): number => Math.min(costs.fillSm, costs.partsAll / ctas)
   const store = costs.partsLatency + bytes / through(busy)
   // Those that come last read while others are at work; of more than two parts, the own one too.
-  const alone = meets && plan.meets ? 1 : parts === 2 ? 1 : parts
+  const read = (parts === 2 || meets ? 1 : parts) * bytes
+  const rounds = meets ? Math.ceil(cells / 4 / UNDER_WAY) : roundsOf(plan)
   // Waiting for each other, each reads as much as one of them has, and stores its share.
-  const shared = meets && plan.meets ? 3 * costs.partsLatency + (bytes + bytes / parts) / through(busy) : 0
-  const rounds = shared > 0 ? Math.ceil(cells / 4 / UNDER_WAY) : roundsOf(plan)
-  const finish = shared + rounds * costs.partsLatency + (alone * bytes) / through(busy / parts) + epilogue
+  const shared = meets ? 3 * costs.partsLatency + (bytes + bytes / parts) / through(busy) : 0
+  const finish = shared + rounds * costs.partsLatency + read / through(busy / parts) + epilogue
   const finished = Math.ceil(tiles)
   // Whoever has parts of two tiles stores twice.
   const stores = waves + +(plan.share !== undefined)

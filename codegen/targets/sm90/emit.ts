@@ -23,6 +23,7 @@ import {
   CELL,
   emitFragmentRow,
   emitTakeCells,
+  firstColumn,
   PTX_CELL,
   registersOf,
 } from '../../pipe/fragments.ts'
@@ -256,8 +257,7 @@ export const SM90_EMITTERS: Emitters = {
     const { columns } = c.program.layout
     unroll(c)
     c.out.block(subtileLoop(op, columns, c), () => {
-      const part = c.program.cluster.splits > 1 ? ` + split * ${columns}` : ''
-      c.out.line(`const u32 subtile_col = at.n${part} + column;`)
+      c.out.line(`const u32 subtile_col = ${firstColumn(c)} + column;`)
       c.out.line('[[maybe_unused]] const u32 col = subtile_col + lane % 4 * 2;')
       emitOps(op.body, c)
     })

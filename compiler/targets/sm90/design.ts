@@ -1,5 +1,5 @@
 /** Designs of SM90: what a schedule may say, and the consistent combinations. */
-import { wordEntry, type Entry, type ValuesOf } from '../../schedule.ts'
+import { countEntry, wordEntry, type ValuesOf } from '../../schedule.ts'
 import { CLUSTER, OPERANDS, OVERLAP, PARTS, REASSOCIATE, SHARE, STAGES, TILE } from '../tensor_core/schedule.ts'
 
 export interface Sm90Design {
@@ -34,16 +34,7 @@ const shareFits = (consumers: Sm90Design['consumers'], parts: number, share: num
   share === 1 || (parts > 1 && consumers === 'cooperative')
 
 /** CTAs that share the k of a tile; more than 1 need `reassociate`. */
-const SPLITS: Entry<number> = {
-  example: 'splits 1',
-  read: (value) => {
-    if (value.kind !== 'count') return { form: 'a number' }
-    const legal = [1, 2, 4, 8]
-    return legal.includes(value.value)
-      ? { value: value.value }
-      : { why: 'the CTAs of a cluster share k', legal: legal.map(String) }
-  },
-}
+const SPLITS = countEntry('splits 1', [1, 2, 4, 8], 'the CTAs of a cluster share k')
 
 export const SM90_ENTRIES = {
   consumers: wordEntry('consumers cooperative', 'cooperative', 'pingpong'),

@@ -1,5 +1,5 @@
 /** Entries of schedules that the tensor-core targets share. */
-import { wordEntry, type Entry, type Switch } from '../../schedule.ts'
+import { countEntry, wordEntry, type Entry, type Switch } from '../../schedule.ts'
 
 /** Rows, of these numbers, and columns of the tile. */
 export const tileEntry = (rows: readonly number[]): Entry<readonly [number, number]> => ({
@@ -59,16 +59,7 @@ export const PARTS: Entry<number> = {
 }
 
 /** Tiles that share work items; more than 1 need `parts`. */
-export const SHARE: Entry<number> = {
-  example: 'share 1',
-  read: (value) => {
-    if (value.kind !== 'count') return { form: 'a number' }
-    const legal = [1, 2, 3, 4]
-    return legal.includes(value.value)
-      ? { value: value.value }
-      : { why: 'few tiles share work items', legal: legal.map(String) }
-  },
-}
+export const SHARE = countEntry('share 1', [1, 2, 3, 4], 'few tiles share work items')
 
 /** Tiles share a sector of the columns of each row, and store whole sectors alone: of outputs whose rows begin anywhere. */
 export const OVERLAP: Switch = { example: 'overlap', read: null }

@@ -8,7 +8,7 @@ import type { TensorProgram } from '../../ir/tensor.ts'
 import { operandNamed, operandsOf } from '../../ir/walk.ts'
 import type { MmaUnits } from '../../passes/computed_operands.ts'
 import type { PlanBase } from '../target.ts'
-import type { TensorCorePlan, ExchangePlan } from './plan.ts'
+import type { ExchangePlan, TensorCorePlan } from './plan.ts'
 
 export type TiledPlan = TensorCorePlan & PlanBase
 
