@@ -10,8 +10,10 @@ import { allCells, cellWord, ownCell } from './fragments.ts'
 import { workspaceOf } from './reduce.ts'
 import { sumsAt } from './tmem.ts'
 
-/** Loads under way beside more cells than these. */
-const [MANY_CELLS, BESIDE_MANY] = [96, 8]
+/** Registers of a thread beside its cells for all loads of sums under way, and how many loads there are beside fewer. */
+const [ROOM, BESIDE_MANY] = [136, 8]
+/** Registers of a thread that kernels set, and about those of others. */
+const SET = 232
 /** Cells that come from tensor memory at once. */
 const PIECE = 32
 
@@ -49,6 +51,13 @@ function isInteger({ program }: EmitContext): boolean {
   const { registers, tmem } = program
   if (registers) return registers.cells === 'i32'
   return tmem!.sums === null && [...opsOf(program)].some((op) => op.op === 'mma' && op.kind === 'i8')
+}
+
+/** Loads that a thread has under way beside its cells. */
+function loadsBeside(c: EmitContext): number {
+  const set = c.program.roles[0]!.body.find((op) => op.op === 'set_registers')
+  const room = (set?.op === 'set_registers' ? set.count : SET) - cellsOf(c)
+  return room < ROOM ? BESIDE_MANY : UNDER_WAY
 }
 
 const counterOf = (c: EmitContext): string => `${region(c, EXCHANGE.counts)} + at.item / PARTS`
@@ -166,7 +175,7 @@ export const EXCHANGE_EMITTERS: Emitters = {
     const stride = vectors * stepOf(c)
     // Two parts are added to each other, whichever is first. The order of more is that of the workspace, where the own one lies too.
     const isPair = c.program.domain.parts === 2
-    const most = inTensorMemory ? PIECE / 4 : cellsOf(c) > MANY_CELLS ? BESIDE_MANY : UNDER_WAY
+    const most = inTensorMemory ? PIECE / 4 : loadsBeside(c)
     const each = inTensorMemory ? runOf(vectors, most) : divisorOf(vectors, most)
     const parts = isPair ? 1 : partsAtOnce(c.program.domain.parts!, each, most)
     const where = note(c, 'sums of all parts')

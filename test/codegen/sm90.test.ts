@@ -15,6 +15,13 @@ const CASES: readonly (readonly [string, WideCase])[] = [
   ['cooperative, 64 rows: one warpgroup', { tile: [64, 64], sm90: {} }],
   ['cooperative, 128 rows', { a: 'bf16', out: 'bf16', tile: [128, 128], sm90: {}, orders: { B: 'lnk' } }],
   ['cooperative, 256 rows', { a: 'bf16', tile: [256, 64], sm90: {}, orders: { A: 'lkm' } }],
+  ['three warpgroups, 192 rows', { a: 'bf16', out: 'bf16', tile: [192, 64], sm90: {}, orders: { B: 'lnk' }, extents: { m: 401 } }],
+  ['three warpgroups, cluster, tile after tile', { out: 'f16', tile: [192, 96], sm90: cluster(1, 2), smCount: 2, orders: { A: 'lkm' }, extents: { m: 401 } }],
+  ['three warpgroups, 3 parts of k', { a: 'bf16', tile: [192, 64], sm90: { parts: 3 }, orders: { B: 'lnk' }, extents: { m: 203, k: 520 } }],
+  ['three warpgroups, k split in 2', { tile: [192, 32], sm90: cluster(1, 1, 2), extents: { m: 203 } }],
+  ['three warpgroups, unaligned A and output', { a: 'bf16', out: 'f16', tile: [192, 64], sm90: {}, unaligned: ['A', 'D'], extents: { k: 203, m: 203, n: 263 } }],
+  ['three warpgroups, two products', { a: 'bf16', tile: [192, 64], gated: true, sm90: {}, extents: { m: 203 } }],
+  ['ping-pong, 192 rows', { out: 'f16', tile: [192, 32], sm90: pingpong, smCount: 2, orders: { B: 'lnk' }, extents: { m: 401 } }],
   ['cooperative, tile after tile', { a: 'bf16', out: 'bf16', tile: [128, 64], sm90: {}, smCount: 1, orders: { B: 'lnk' } }],
   ['widest tile', { a: 'bf16', out: 'bf16', tile: [128, 256], sm90: {}, orders: { B: 'lnk' } }],
   ['odd width', { out: 'f16', tile: [128, 80], sm90: {}, orders: { A: 'lkm', B: 'lnk' } }],
@@ -72,6 +79,9 @@ const CASES: readonly (readonly [string, WideCase])[] = [
 
 const COMBINED = [
   'odd width',
+  'three warpgroups, k split in 2',
+  'three warpgroups, two products',
+  'ping-pong, 192 rows',
   'ping-pong, 128 rows',
   'cluster 2x1',
   'cluster 4x1',

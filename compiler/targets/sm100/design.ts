@@ -1,7 +1,7 @@
 /** Designs of SM100: what a schedule may say, and the consistent combinations. */
 import type { Entry, ValuesOf } from '../../schedule.ts'
 import { wordEntry } from '../../schedule.ts'
-import { CLUSTER, OPERANDS, PARTS, REASSOCIATE, SHARE, STAGES, TILE } from '../tensor_core/schedule.ts'
+import { CLUSTER, OPERANDS, PARTS, REASSOCIATE, SHARE, STAGES, tileEntry } from '../tensor_core/schedule.ts'
 
 export interface Sm100Design {
   readonly kind: 'sm100'
@@ -45,7 +45,7 @@ const FALLBACK: Entry<'none' | readonly [number, number]> = {
 
 export const SM100_ENTRIES = {
   mma: MMA,
-  tile: TILE,
+  tile: tileEntry([64, 128, 256]),
   cluster: CLUSTER,
   fallback: FALLBACK,
   scheduler: wordEntry('scheduler static', 'static', 'clc'),

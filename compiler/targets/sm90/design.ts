@@ -1,10 +1,10 @@
 /** Designs of SM90: what a schedule may say, and the consistent combinations. */
 import { countEntry, wordEntry, type ValuesOf } from '../../schedule.ts'
-import { CLUSTER, OPERANDS, OVERLAP, PARTS, REASSOCIATE, SHARE, STAGES, TILE } from '../tensor_core/schedule.ts'
+import { CLUSTER, OPERANDS, OVERLAP, PARTS, REASSOCIATE, SHARE, STAGES, tileEntry } from '../tensor_core/schedule.ts'
 
 export interface Sm90Design {
   readonly kind: 'sm90'
-  /** `cooperative`: two warpgroups share a tile; `pingpong`: each has its own, and one's epilogue runs under the other's MMAs. */
+  /** `cooperative`: two warpgroups share a tile, three of them one of 192 rows; `pingpong`: each has its own, and one's epilogue runs under the other's MMAs. */
   readonly consumers: 'cooperative' | 'pingpong'
   /** Of a CTA (cooperative) or of a warpgroup (pingpong): m x n x k; k is the 128-byte swizzle span. */
   readonly tile: readonly [number, number, number]
@@ -38,7 +38,7 @@ const SPLITS = countEntry('splits 1', [1, 2, 4, 8], 'the CTAs of a cluster share
 
 export const SM90_ENTRIES = {
   consumers: wordEntry('consumers cooperative', 'cooperative', 'pingpong'),
-  tile: TILE,
+  tile: tileEntry([64, 128, 192, 256]),
   cluster: CLUSTER,
   splits: SPLITS,
   parts: PARTS,

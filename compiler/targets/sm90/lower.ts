@@ -1,7 +1,7 @@
 /**
  * Plan → pipeline program for SM90: a persistent, warp-specialised GEMM over clusters of CTAs.
  *
- *   consumer   1 or 2 warpgroups: wgmma on accumulators in registers, then f32 math → smem → TMA store; together on one tile
+ *   consumer   1 to 3 warpgroups: wgmma on accumulators in registers, then f32 math → smem → TMA store; together on one tile
  *              (cooperative), or each on its own, so that one's epilogue runs under the other's MMAs (ping-pong)
  *   producer   1 warpgroup with few registers: one thread fills the stage ring by TMA, multicasting what other CTAs of the
  *              cluster need too; all of its warps copy what TMA cannot bring, or two of them issue the consumers' stores

@@ -34,10 +34,12 @@ import { wgmmaFormOf, type WgmmaForm } from './mma.ts'
 
 /** Rows of one wgmma. */
 export const BLOCK_ROWS = 64
+/** Warps of the producer: a warpgroup, as registers are handed out to whole ones. */
+const PRODUCER_WARPS = 4
 /** Columns of one wgmma. */
 const MAX_COLUMNS = 256
-/** Accumulators of a thread: with addresses, scalars and an epilogue's values the rest of the register file. */
-const MAX_ACCUMULATORS = 160
+/** Accumulators of a thread, by consumer warpgroups: with addresses, scalars and an epilogue's values the rest of the register file. */
+const MAX_ACCUMULATORS: Readonly<Record<number, number>> = { 1: 160, 2: 160, 3: 96 }
 /** Full operands of the epilogue that TMA brings; more are loaded to registers. */
 const FETCHED_OPERANDS = 2
 /** Values of a sub-tile that a thread holds at once, at most: more of them make compilers slow, not kernels fast. */
@@ -67,6 +69,20 @@ export interface RegisterSplit {
   readonly consumer: number
 }
 
+/** By consumer warpgroups, of producers that ask TMA, that copy or load scales, and that compute; a CTA of one has registers for all. */
+const SPLITS: Readonly<Record<number, Readonly<Record<'asks' | 'copies' | 'computes', RegisterSplit>>>> = {
+  2: {
+    asks: { producer: 40, consumer: 232 },
+    copies: { producer: 56, consumer: 224 },
+    computes: { producer: 72, consumer: 216 },
+  },
+  3: {
+    asks: { producer: 32, consumer: 160 },
+    copies: { producer: 56, consumer: 152 },
+    computes: { producer: 80, consumer: 144 },
+  },
+}
+
 export interface Sm90Plan extends TensorCorePlan {
   readonly kind: 'sm90'
   readonly design: Sm90Design
@@ -89,7 +105,7 @@ export interface Sm90Plan extends TensorCorePlan {
   readonly stagingSlots: number
   /** Slots of each consumer warp of the operands that TMA brings for the epilogue, by operand. */
   readonly fetchSlots: number
-  /** The producer's warpgroup has warps that load nothing. */
+  /** The producer's warpgroup has warps that load nothing, one for each consumer warpgroup. */
   readonly idleWarps: boolean
   /** Warps of the producer's warpgroup issue the stores, one for each consumer warpgroup. */
   readonly storeWarps: boolean
@@ -116,15 +132,17 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
   const [clusterM, clusterN, splits] = design.cluster
   const products = gemm.accumulators.length
   const pingpong = design.consumers === 'pingpong'
-  const warpgroups = pingpong || tileM > BLOCK_ROWS ? 2 : 1
-  const rowBlocks = tileM / BLOCK_ROWS / (pingpong ? 1 : warpgroups)
+  const blocks = tileM / BLOCK_ROWS
+  const warpgroups = pingpong ? 2 : blocks % 3 === 0 ? 3 : Math.min(blocks, 2)
+  const rowBlocks = blocks / (pingpong ? 1 : warpgroups)
   const accumulator = gemm.accumulators[0]!
   const ways = waysOf(gemm)
   if (ways * tileN > MAX_COLUMNS)
     return rejection('KTL2904', { form: `a tile of ${tileN} columns of interleaved ones` })
   if (ways > 1 && splits > 1) return rejection('KTL2904', { form: 'a split k of interleaved columns' })
   const cells = (products * rowBlocks * tileN) / (accumulator === 'f16' ? 4 : 2)
-  if (cells > MAX_ACCUMULATORS) return rejection('KTL4521', { cells, limit: MAX_ACCUMULATORS })
+  const limit = MAX_ACCUMULATORS[warpgroups]!
+  if (cells > limit) return rejection('KTL4521', { cells, limit })
   if (splits > 1 && accumulator === 'f16') return rejection('KTL4524', {})
   if (!splitFits(design))
     return rejection('KTL2904', { form: 'a split k of ping-pong warpgroups or of more than 8 CTAs of a cluster' })
@@ -161,14 +179,13 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
   const gathers = broughtByWarps(inputs)
   // Functions of elements that lie across the rows they go to: 56 registers spilled.
   const computes = [inputs.a, ...inputs.b].some(({ operand }) => operand.computed)
-  const registers: RegisterSplit =
-    warpgroups === 1
-      ? { producer: null, consumer: 255 }
-      : computes || (scales && !areCopied(scales)) || (tileM > 128 && inputs.a.source === 'copy')
-        ? { producer: 72, consumer: 216 }
-        : gathers || scales
-          ? { producer: 56, consumer: 224 }
-          : { producer: 40, consumer: 232 }
+  const work =
+    computes || (scales && !areCopied(scales)) || (tileM > 128 && inputs.a.source === 'copy')
+      ? 'computes'
+      : gathers || scales
+        ? 'copies'
+        : 'asks'
+  const registers = SPLITS[warpgroups]?.[work] ?? { producer: null, consumer: 255 }
   const layout: EpilogueBudget = {
     held: 'fragment',
     rowsPerWarp: 16,
@@ -184,7 +201,9 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
   }
   const stageBytes = stageBytesOf(inputs)
   const { a, b, loops } = inputs
-  const idleWarps = !pingpong && warpgroups > 1 && splits === 1 && design.parts === 1 && !gathers
+  // Behind the one that loads, and before the one that loads scales.
+  const idle = PRODUCER_WARPS - 1 - +(scales !== null)
+  const idleWarps = !pingpong && warpgroups > 1 && warpgroups <= idle && splits === 1 && design.parts === 1 && !gathers
   const exchange = planExchange(
     design.parts,
     128 * (pingpong ? 1 : warpgroups),
@@ -210,7 +229,7 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
   if (isRejection(division)) return division
   for (const widest of NARROWER) {
     const { epilogue, parks, memory } = division
-    const lacks = design.stages === 'auto' && memory.stages < ENOUGH_STAGES && fetchesAny(epilogue)
+    const lacks = design.stages === 'auto' && memory.stages < ENOUGH_STAGES
     if (!lacks || epilogue.subtileColumns <= widest) continue
     const narrower = divided(widest)
     if (!isRejection(narrower) && narrower.parks === parks && narrower.memory.stages > memory.stages)

@@ -15,8 +15,6 @@ export const tileEntry = (rows: readonly number[]): Entry<readonly [number, numb
   },
 })
 
-export const TILE = tileEntry([64, 128, 256])
-
 /** CTAs along m and n. */
 export const CLUSTER: Entry<readonly [number, number]> = {
   example: 'cluster 1x1',
