@@ -6,7 +6,7 @@
  * `--model all` times the kernels of every kind that callers may get side by side, of each as many.
  * `--drawn SEED:COUNT` takes so many problems of `ktl bench --suite random`, of at most a TFLOP and 2 GB each, instead of those of
  * gpu/problems.ts; `--least FLOP` leaves out what a launch takes longer than, `--deep` all but
- * those with few tiles and a long k.
+ * those with few tiles and a long k, `--few` all but those of 2 to 8 rows or columns.
  * `--shapes MxNxK[:type:mk|km:nk|kn:epilogue],…` takes these; bf16 with A and B contiguous along k, without an epilogue, where nothing is said.
  * `--prepare DIR` compiles the same kernels anywhere, for an H100 or H200, and times nothing. Launches are timed as in
  * `gpu/compare.ts`: behind an overwriting of the L2, in rounds that go forwards and backwards through the kernels of a problem. A run that ended
@@ -59,6 +59,7 @@ const { values } = parseArgs({
     shapes: { type: 'string' },
     least: { type: 'string', default: '0' },
     deep: { type: 'boolean', default: false },
+    few: { type: 'boolean', default: false },
   },
 })
 
@@ -172,6 +173,11 @@ function isDeep({ shape: { m, n, k } }: Problem): boolean {
   return k >= 8 * Math.max(m, n) && Math.min(m, n) > 8
 }
 
+/** A tensor that is read once, and hardly anything else. */
+function isFew({ shape: { m, n, k } }: Problem): boolean {
+  return Math.min(m, n) <= 8 && Math.min(m, n) > 1 && k >= 64
+}
+
 function chosenProblems(): readonly Problem[] {
   if (values.shapes !== undefined) return values.shapes.split(',').map(namedProblem)
   return values.drawn === undefined ? problemsOf(model) : drawnProblems(values.drawn)
@@ -202,7 +208,8 @@ function drawnProblems(drawn: string): readonly Problem[] {
   if (!Number.isInteger(seed) || !Number.isInteger(count) || count! < 1) fail('--drawn takes SEED:COUNT')
   if (!(least >= 0 && least < MOST_DRAWN.operations)) fail(`--least takes a number below ${MOST_DRAWN.operations}`)
   const all = drawProblems({ seed: seed!, count: count! * SURPLUS, limits: MOST_DRAWN })!
-  const isTaken = (problem: Problem): boolean => operationsOf(problem) >= least && (!values.deep || isDeep(problem))
+  const isTaken = (problem: Problem): boolean =>
+    operationsOf(problem) >= least && (!values.deep || isDeep(problem)) && (!values.few || isFew(problem))
   return all.filter(isTaken).slice(0, count)
 }
 

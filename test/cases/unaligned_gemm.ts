@@ -25,6 +25,8 @@ const PLAIN = '(A: bf16[m, k], B: bf16[n, k], bias: f32[n]) -> D: bf16[m, n] { D
 const FULL =
   '(A: bf16[m, k], B: bf16[n, k], C: bf16[m, n], E: e4m3[m, n]) -> D: bf16[m, n] { D = relu(sum[k](A * B) + C) + E }'
 const WIDE = { kind: 'sm90', tile: [256, 144] } as const
+const THREE = { kind: 'sm90', tile: [192, 96] } as const
+const EIGHT = { kind: 'sm90', tile: [64, 8] } as const
 const BYTES = '(A: e4m3[m, k], B: e4m3[n, k]) -> D: e4m3[m, n] { D = sum[k](A * B) }'
 const I8 = '(A: i8[m, k], B: i8[n, k]) -> D: i32[m, n] { D = sum[k](A * B) }'
 const FLOATS = '(A: bf16[m, k], B: bf16[n, k]) -> D: f32[m, n] { D = sum[k](A * B) }'
@@ -38,6 +40,8 @@ export const UNALIGNED_CASES: readonly DeviceCase[] = [
   unaligned('of floats', TILE, 'consumers cooperative\n  tile 64x64', FLOATS, { m: 70, n: 131, k: 145 }),
   unaligned('of bytes', TILE, 'consumers cooperative\n  tile 64x64', BYTES, { m: 70, n: 131, k: 145 }),
   unaligned('operands of the epilogue', TILE, 'consumers cooperative\n  tile 64x64', FULL, { m: 70, n: 131, k: 65 }),
+  unaligned('three warpgroups', THREE, 'consumers cooperative\n  tile 192x96', FULL, { m: 400, n: 131, k: 201 }),
+  unaligned('8 columns', EIGHT, 'consumers pingpong\n  tile 64x8\n  cluster 1x1', PLAIN, { m: 150, n: 7, k: 328 }),
   unaligned('144 columns, transposed', WIDE, 'consumers cooperative\n  tile 256x144\n  operands ba', PLAIN, {
     m: 150,
     n: 259,

@@ -15,6 +15,9 @@ const CASES: readonly (readonly [string, WideCase])[] = [
   ['cooperative, 64 rows: one warpgroup', { tile: [64, 64], sm90: {} }],
   ['cooperative, 128 rows', { a: 'bf16', out: 'bf16', tile: [128, 128], sm90: {}, orders: { B: 'lnk' } }],
   ['cooperative, 256 rows', { a: 'bf16', tile: [256, 64], sm90: {}, orders: { A: 'lkm' } }],
+  ['8 columns, ping-pong, A along m', { a: 'bf16', out: 'bf16', tile: [64, 8], sm90: pingpong, orders: { A: 'lkm', B: 'lnk' }, extents: { n: 8, k: 520 } }],
+  ['8 columns, transposed roles, tile after tile', { out: 'f16', tile: [128, 8], sm90: { operands: 'ba' }, smCount: 2, extents: { m: 13, n: 520 } }],
+  ['8 columns, unaligned, parts of k', { a: 'e4m3', out: 'f16', tile: [128, 8], sm90: { parts: 3 }, unaligned: ['B', 'D'], orders: { B: 'lnk' }, extents: { n: 5, k: 600 } }],
   ['three warpgroups, 192 rows', { a: 'bf16', out: 'bf16', tile: [192, 64], sm90: {}, orders: { B: 'lnk' }, extents: { m: 401 } }],
   ['three warpgroups, cluster, tile after tile', { out: 'f16', tile: [192, 96], sm90: cluster(1, 2), smCount: 2, orders: { A: 'lkm' }, extents: { m: 401 } }],
   ['three warpgroups, 3 parts of k', { a: 'bf16', tile: [192, 64], sm90: { parts: 3 }, orders: { B: 'lnk' }, extents: { m: 203, k: 520 } }],
@@ -79,6 +82,8 @@ const CASES: readonly (readonly [string, WideCase])[] = [
 
 const COMBINED = [
   'odd width',
+  '8 columns, ping-pong, A along m',
+  '8 columns, unaligned, parts of k',
   'three warpgroups, k split in 2',
   'three warpgroups, two products',
   'ping-pong, 192 rows',

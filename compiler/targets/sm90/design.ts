@@ -38,7 +38,7 @@ const SPLITS = countEntry('splits 1', [1, 2, 4, 8], 'the CTAs of a cluster share
 
 export const SM90_ENTRIES = {
   consumers: wordEntry('consumers cooperative', 'cooperative', 'pingpong'),
-  tile: tileEntry([64, 128, 192, 256]),
+  tile: tileEntry([64, 128, 192, 256], true),
   cluster: CLUSTER,
   splits: SPLITS,
   parts: PARTS,

@@ -1,16 +1,16 @@
 /** Entries of schedules that the tensor-core targets share. */
 import { countEntry, wordEntry, type Entry, type Switch } from '../../schedule.ts'
 
-/** Rows, of these numbers, and columns of the tile. */
-export const tileEntry = (rows: readonly number[]): Entry<readonly [number, number]> => ({
+/** Rows, of these numbers, and columns of the tile; `narrow`: 8 columns too. */
+export const tileEntry = (rows: readonly number[], narrow = false): Entry<readonly [number, number]> => ({
   example: 'tile 128x64',
   read: (value) => {
     if (value.kind !== 'shape' || value.extents.length !== 2) return { form: 'a shape such as `128x64`' }
     const [m, n] = value.extents as [number, number]
     if (!rows.includes(m))
       return { why: 'the rows of a tile are those of the MMA', legal: rows.map((legal) => `${legal}x${n}`) }
-    if (n < 16 || n > 256 || n % 16 !== 0)
-      return { why: 'the columns of a tile are a multiple of 16 up to 256', legal: [] }
+    if ((n < 16 || n > 256 || n % 16 !== 0) && !(narrow && n === 8))
+      return { why: `the columns of a tile are ${narrow ? '8 or ' : ''}a multiple of 16 up to 256`, legal: [] }
     return { value: [m, n] }
   },
 })
