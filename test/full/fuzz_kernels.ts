@@ -94,7 +94,7 @@ export const SCHEDULES: Readonly<Record<SampledTarget, fc.Arbitrary<string>>> = 
     ),
   sm_80: fc
     .tuple(
-      one(64, 128, 256),
+      one(48, 64, 128, 256),
       one(32, 64, 128, 256),
       one('', '', '; reassociate; parts 3', '; reassociate; parts 9', '; reassociate; parts 2; share 2'),
     )

@@ -42,7 +42,7 @@ const DEPTH: Entry<number> = {
 }
 
 export const SM80_ENTRIES = {
-  tile: tileEntry([16, 32, 64, 128, 256]),
+  tile: tileEntry([16, 32, 48, 64, 128, 256]),
   depth: DEPTH,
   operands: OPERANDS,
   stages: STAGES,
