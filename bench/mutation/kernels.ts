@@ -67,6 +67,7 @@ export const KERNELS: readonly MutatedKernel[] = [
     problems: [swiglu('deep k', { m: 400, k: 872, f: 256 }), swiglu('shallow k', { m: 500, k: 64, f: 512 })],
   },
   sm90(SM90_COOPERATIVE, 'consumers cooperative\n tile 128x128\n cluster 1x1', { m: 200, n: 256, k: 872 }, { m: 250, n: 512, k: 64 }),
+  sm90('sm90 three warpgroups', 'consumers cooperative\n tile 192x64\n cluster 1x1', { m: 500, n: 128, k: 872 }, { m: 500, n: 256, k: 64 }),
   sm90('sm90 2x1', 'consumers cooperative\n tile 128x64\n cluster 2x1', { m: 440, n: 128, k: 872 }, { m: 500, n: 256, k: 64 }),
   sm90('sm90 split k', 'consumers cooperative\n tile 64x64\n splits 2\n reassociate', { m: 200, n: 128, k: 1808 }, { m: 250, n: 256, k: 128 }),
   sm90('sm90 parts of k', 'consumers cooperative\n tile 64x64\n cluster 1x1\n operands ab\n splits 1\n parts 3\n reassociate', { m: 200, n: 128, k: 1808 }, { m: 250, n: 256, k: 128 }),

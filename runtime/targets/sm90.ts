@@ -141,7 +141,7 @@ export const SM90_CONSTANTS = {
   /** Bytes of such sums that stay in L2; more of them go to DRAM and come back. */
   partsHeld: 9.85e6,
   /**
-   * Operands contiguous along m or n: a cluster reads rows of its tile from as many places, and DRAM loses by each what it would
+   * Operands contiguous along m or n: a CTA reads rows of its tile from as many places, and DRAM loses by each what it would
    * move so many bytes in; and outputs. Stated: such operands were 10 % slower in rows of 256 bytes than in those of 1,024 where nothing else
    * counts, and outputs of sums of 8.
    */
@@ -153,6 +153,8 @@ export const SM90_CONSTANTS = {
   overlap: 1.23,
 }
 
+/** Stages through which CTAs stay side by side: what they load is one row after the other, for DRAM too. */
+const IN_STEP = 128
 /** Bytes of a line of L2, and of its sectors. */
 const LINE = 128
 const SECTOR = 32
@@ -245,7 +247,7 @@ export function estimateSm90(
   const sums = plan.exchange === null ? 0 : cut * exchangedBytes(plan.exchange, cluster.size)
   const spilt = 2 * Math.max(0, sums - costs.partsHeld)
   // All tiles at once, each from the beginning of k.
-  const inStep = waves === 1 && splits * parts === 1
+  const inStep = waves === 1 && splits * parts === 1 && kTiles <= IN_STEP
   const dram =
     start +
     (movedBytes(plan.program, extents, machine) +
@@ -269,9 +271,10 @@ export function estimateSm90(
 
 /** Of a stage; those whose operands warps gather wait for more. */
 function leastStep({ a, b, tile }: Sm90Plan, costs: Sm90Constants): number {
-  const sources = new Set([a, ...b].map(({ source }) => source))
-  if (sources.has('gather')) return costs.stepGathered
-  return tile[1] === 8 && sources.size === 1 && sources.has('tma') ? costs.stepNarrow : costs.step
+  const has = (wanted: OperandPlan['source']): boolean =>
+    a.source === wanted || b.some(({ source }) => source === wanted)
+  if (has('gather')) return costs.stepGathered
+  return tile[1] === 8 && !has('copy') ? costs.stepNarrow : costs.step
 }
 
 /** Bytes that stores along m, of outputs whose rows begin anywhere, cost beside those that they write. */
@@ -282,15 +285,13 @@ const scatteredBytes = ({ epilogue }: Sm90Plan, extents: Extents, costs: Sm90Con
 
 /** Bytes that DRAM could have moved while it goes from one row of a tile to the next; rows of tiles that are `inStep` follow each other. */
 function pagedBytes(
-  { a, b, gemm, tile, cluster, epilogue }: Sm90Plan,
+  { a, b, gemm, tile, epilogue }: Sm90Plan,
   inStep: boolean,
   extents: Extents,
   costs: Sm90Constants,
 ): number {
   const columns = freeAxis(gemm, 'n')
-  const along = inStep
-    ? { [gemm.m]: Infinity, [columns]: Infinity }
-    : { [gemm.m]: tile[0] * cluster.shape[0], [columns]: tile[1] * cluster.shape[1] }
+  const along = inStep ? { [gemm.m]: Infinity, [columns]: Infinity } : { [gemm.m]: tile[0], [columns]: tile[1] }
   const lost = (operand: TensorOperand, page: number): number => {
     const axis = operand.order.at(-1)!
     const run = along[axis]

@@ -70,7 +70,7 @@ export interface RegisterSplit {
 }
 
 /** By consumer warpgroups, of producers that ask TMA, that copy or load scales, and that compute; a CTA of one has registers for all. */
-const SPLITS: Readonly<Record<number, Readonly<Record<'asks' | 'copies' | 'computes', RegisterSplit>>>> = {
+const REGISTERS: Readonly<Record<number, Readonly<Record<'asks' | 'copies' | 'computes', RegisterSplit>>>> = {
   2: {
     asks: { producer: 40, consumer: 232 },
     copies: { producer: 56, consumer: 224 },
@@ -185,7 +185,7 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
       : gathers || scales
         ? 'copies'
         : 'asks'
-  const registers = SPLITS[warpgroups]?.[work] ?? { producer: null, consumer: 255 }
+  const registers = REGISTERS[warpgroups]?.[work] ?? { producer: null, consumer: 255 }
   const layout: EpilogueBudget = {
     held: 'fragment',
     rowsPerWarp: 16,
