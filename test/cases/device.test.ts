@@ -41,7 +41,6 @@ const COMBINED = [
   'groups: a bias of each',
   'groups: few rows of each, as columns',
   'groups: none has rows',
-  'groups: one has nearly all rows',
   'groups: rows of a group that share scales',
   'groups: gradients of mxfp8',
   'groups: gradients',
