@@ -95,6 +95,17 @@ test.each([
   ).toHaveProperty('kind')
 })
 
+// Warps share rows and columns by the bits of their numbers.
+test.each([
+  [[64, 96, 16], 'a tile of 96 rows or columns of f32'],
+  [[48, 128, 16], 'a tile of 48 rows or columns of f32'],
+] as const)('f32 on CUDA cores: no tile of %s', (tile, form) => {
+  const program = bound('kernel g(A: f32[m, k], B: f32[k, n]) -> D: f32[m, n] { D = sum[k](A * B) }')
+  const design = { kind: 'sm80', tile, warps: 'auto', operands: 'ab', stages: 'auto' } as const
+  const plan = planInstance({ program, target: 'sm_80', design })
+  expect(plan).toMatchObject({ code: 'KTL2904', reason: expect.stringContaining(form) })
+})
+
 describe('ptxas', () => {
   const plain = (dtype: string, out: string, order = '[m, k]'): TensorProgram =>
     bound(`kernel g(A: ${dtype}${order}, B: ${dtype}[k, n]) -> D: ${out}[m, n] { D = sum[k](A * B) }`)

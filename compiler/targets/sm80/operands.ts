@@ -6,6 +6,8 @@ import { DTYPES } from '../../dtypes.ts'
 import { DEALS, shiftedRowBytes, type Dealt } from '../../space/layout.ts'
 import type { OperandPlan, OperandSwizzle } from '../tensor_core/operands.ts'
 import type { TensorOperand } from '../../ir/tensor.ts'
+import type { Rejection } from '../../instance.ts'
+import { rejection } from '../../rejection.ts'
 
 /** Bytes of one row of an ldmatrix matrix, and of a wide copy. */
 const CHUNK = 16
@@ -73,8 +75,11 @@ function planDealt(operand: TensorOperand, { rows, depth, stepBytes }: Where, de
  * anywhere are copied as they lie in memory, by 16 bytes too: fragments are shifted on their way to registers, each row of 8 by an amount of its
  * own. Other rows of bytes, what is computed or has to be transposed, and where shifts would change from loop to loop, go through registers.
  */
-export function planSm80Operand(operand: TensorOperand, where: Where): OperandPlan {
+export function planSm80Operand(operand: TensorOperand, where: Where): OperandPlan | Rejection {
   const { free, k, rows, depth, anywhere, stepBytes, oneLoop, eitherOrder, dealt } = where
+  // Warps share dealt rows by the bits of their numbers.
+  if (dealt && !Number.isInteger(Math.log2(rows)))
+    return rejection('KTL2904', { form: `a tile of ${rows} rows or columns of f32` })
   if (dealt) return planDealt(operand, where, dealt)
   const { storageBytes: bytes } = DTYPES[operand.dtype]
   const inner = operand.order.at(-1)
