@@ -3,7 +3,7 @@
  * by side; counts as [tile]. A thread has its cells in registers, or in its lane of tensor memory, from which they come a piece at a time.
  */
 import { divisorOf, EXCHANGE, partsAtOnce, UNDER_WAY } from '../../compiler/targets/tensor_core/exchange.ts'
-import { opsOf, turnsOf } from '../../compiler/ir/pipe.ts'
+import { opsOf, registersSet, turnsOf } from '../../compiler/ir/pipe.ts'
 import { isCut } from './depth.ts'
 import { call, call0, emitOps, note, roleBarrier, type EmitContext, type Emitters } from './context.ts'
 import { allCells, cellWord, ownCell } from './fragments.ts'
@@ -55,8 +55,7 @@ function isInteger({ program }: EmitContext): boolean {
 
 /** Loads that a thread has under way beside its cells. */
 function loadsBeside(c: EmitContext): number {
-  const set = c.program.roles[0]!.body.find((op) => op.op === 'set_registers')
-  const room = (set?.op === 'set_registers' ? set.count : SET) - cellsOf(c)
+  const room = (registersSet(c.program.roles[0]!) ?? SET) - cellsOf(c)
   return room < ROOM ? BESIDE_MANY : UNDER_WAY
 }
 

@@ -340,6 +340,12 @@ export const turnsOf = ({ roles }: Pick<TileProgram, 'roles'>): number => {
   return (tiles?.op === 'for_tiles' ? tiles.turns : undefined) ?? 1
 }
 
+/** Registers that a role sets for each of its threads; null: it has those of the launch. */
+export function registersSet({ body }: Pick<Role, 'body'>): number | null {
+  const set = body.find((op) => op.op === 'set_registers')
+  return set?.op === 'set_registers' ? set.count : null
+}
+
 /** Warps that are the first along k: those that finish a tile. */
 export const firstAlongK = ({ roles, registers }: Pick<TileProgram, 'roles' | 'registers'>): number =>
   roles[0]!.warps / (registers?.deep ?? 1)

@@ -150,7 +150,7 @@ export const rejections = {
   KTL4521: entry<{ cells: number; limit: number }>({
     title: 'accumulators exceed the registers',
     explain:
-      'On sm_90 accumulators stand in the registers of the consumer warpgroups: at most 128 of each thread, that is 64 x 256 of f32 for each warpgroup. ' +
+      'On sm_90 accumulators stand in the registers of the consumer warpgroups: at most 160 of each thread, that is 128 x 160 of f32 for each of two warpgroups, and 96 where three of them share a tile of 192 rows. ' +
       'On sm_100 so do the sums of parts that scales in blocks of k multiply: 128 columns of a tile, or half of 256 on a pair of 64 rows each; ' +
       '96 where warps copy operands that TMA cannot address.',
     wrong: {

@@ -1,5 +1,6 @@
 /** What programs of SM90 have beside those of all targets: wgmma and its descriptors. */
 import { legalContraction } from '../../dtypes.ts'
+import { registersSet } from '../../ir/pipe.ts'
 import { freeSide, isPlain } from '../../space/domain.ts'
 import type { Tiles } from '../../verify/tiles.ts'
 import { verifyScaleLoads } from '../tensor_core/verify_scales.ts'
@@ -49,10 +50,7 @@ function verifyRegisters(tiles: Tiles): void {
   const { roles, launch } = tiles.program
   const launched = Math.floor(REGISTER_FILE / launch.threads / 8) * 8
   let total = 0
-  for (const { body, warps } of roles) {
-    const set = body.find((op) => op.op === 'set_registers')
-    total += 32 * warps * (set?.op === 'set_registers' ? set.count : launched)
-  }
+  for (const role of roles) total += 32 * role.warps * (registersSet(role) ?? launched)
   if (total > launched * launch.threads)
     tiles.problems.push(`set_registers: ${total} registers, and ${launched * launch.threads} are there`)
 }
