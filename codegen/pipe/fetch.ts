@@ -122,19 +122,23 @@ function readFragment(
   c.out.line(`const u32 slot = ${slotAddress(c, buffer)};`, where)
   c.out.line('#pragma unroll')
   if (bytes === 2 && columns >= 16) {
-    c.out.block(`for (u32 i = 0; i < ${columns / 16}; ++i)`, () => {
-      const loadFour = across ? 'ldmatrix_x4_trans' : 'ldmatrix_x4'
-      c.wrappers.add(`${loadFour}_words`)
-      const chunk = swizzled(swizzle, '(2 * i + lane / 16)', MATRIX_ROW)
+    const loadMatrices = (matrices: 2 | 4, i: string): void => {
+      const wrapper = `ldmatrix_x${matrices}${across ? '_trans' : ''}`
+      const name = matrices === 4 ? 'four' : 'two'
+      c.wrappers.add(`${wrapper}_words`)
+      const chunk = swizzled(swizzle, `(2 * ${i} + lane / 16)`, MATRIX_ROW)
       const address = across
-        ? `i * ${16 * 16 * bytes} + ${transposedMatrices(swizzle)}`
+        ? `${i} * ${16 * 16 * bytes} + ${transposedMatrices(swizzle)}`
         : `(lane % 16) * ${pitch} + ${chunk} * 16`
-      c.out.line(`const uint4 four = ${loadFour}(slot + ${address});`, where)
-      for (const [m, part] of ['x', 'y', 'z', 'w'].entries()) {
-        value(`8 * i + ${2 * m}`, `four.${part} & 0xffff`)
-        value(`8 * i + ${2 * m + 1}`, `four.${part} >> 16`)
+      c.out.line(`const uint${matrices} ${name} = ${wrapper}(slot + ${address});`, where)
+      for (const [m, part] of ['x', 'y', 'z', 'w'].slice(0, matrices).entries()) {
+        value(`8 * ${i} + ${2 * m}`, `${name}.${part} & 0xffff`)
+        value(`8 * ${i} + ${2 * m + 1}`, `${name}.${part} >> 16`)
       }
-    })
+    }
+    const fours = Math.floor(columns / 16)
+    c.out.block(`for (u32 i = 0; i < ${fours}; ++i)`, () => loadMatrices(4, 'i'))
+    if (columns % 16 !== 0) loadMatrices(2, `${fours}`)
     return
   }
   if (across) {

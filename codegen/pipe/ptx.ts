@@ -137,12 +137,29 @@ const loadWords = (transposed: boolean): string =>
       '  return v;',
   )
 
+/** Of two, by the addresses of lanes 0 to 15. */
+const loadTwo = (transposed: boolean): string =>
+  inline(
+    `uint2 ldmatrix_x2${transposed ? '_trans' : ''}(u32 address)`,
+    `  uint2 v;\n  asm volatile("ldmatrix.sync.aligned.m8n8.x2${transposed ? '.trans' : ''}.shared.b16 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y)` +
+      ' : "r"(address) : "memory");\n' +
+      '  return v;',
+  )
+
 const storeMatrices = (transposed: boolean): string =>
   '// Four 8 x 8 matrices of 16-bit elements (PTX ISA 9.7.14.5.16): lane l has the address of row l % 8 of matrix l / 8.\n' +
   asm(
     `void stmatrix_x4${transposed ? '_trans' : ''}(u32 address, u32 a, u32 b, u32 c, u32 d)`,
     `stmatrix.sync.aligned.m8n8.x4${transposed ? '.trans' : ''}.shared.b16 [%0], {%1, %2, %3, %4};`,
     '"r"(address), "r"(a), "r"(b), "r"(c), "r"(d)',
+  )
+
+/** Two matrices, by the addresses of lanes 0 to 15. */
+const storeTwo = (transposed: boolean): string =>
+  asm(
+    `void stmatrix_x2${transposed ? '_trans' : ''}(u32 address, u32 a, u32 b)`,
+    `stmatrix.sync.aligned.m8n8.x2${transposed ? '.trans' : ''}.shared.b16 [%0], {%1, %2};`,
+    '"r"(address), "r"(a), "r"(b)',
   )
 
 /** Copies so many bytes, or zeros where it is not `inside`. */
@@ -238,6 +255,8 @@ export const COPY_WRAPPERS: Readonly<Record<string, string>> = {
     `// address of row l % 8 of matrix l / 8.\n${loadMatrices(false)}`,
   ldmatrix_x4_words: loadWords(false),
   ldmatrix_x4_trans_words: loadWords(true),
+  ldmatrix_x2_words: loadTwo(false),
+  ldmatrix_x2_trans_words: loadTwo(true),
   store_shared_v4: asm(
     'void store_shared_v4(u32 address, u32 x, u32 y, u32 z, u32 w)',
     'st.shared.v4.b32 [%0], {%1, %2, %3, %4};',
@@ -345,6 +364,8 @@ export const STORE_WRAPPERS: Readonly<Record<string, string>> = {
   ),
   stmatrix_x4: storeMatrices(false),
   stmatrix_x4_trans: storeMatrices(true),
+  stmatrix_x2: storeTwo(false),
+  stmatrix_x2_trans: storeTwo(true),
 }
 
 /** Groups of asynchronous copies of a thread. */

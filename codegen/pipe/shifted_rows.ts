@@ -113,7 +113,8 @@ function storeShifted(op: RowStore, c: EmitContext): void {
     const first = at(`warp_row + lane / ${pieces}`, '(subtile_col - column)')
     c.out.line(`${raw}* const first = reinterpret_cast<${raw}*>(${first});`, where)
     if (overlaps(c)) {
-      c.out.block(`if (at.n > 0 && ${isInside(c)})`, () => storeOwn(shape, c, where))
+      c.out.block(`if (at.n > 0 && ${isInside(c)})`, () => storeOwn(shape, c, 'piece >= skipped', where))
+      c.out.block(`else if (${isInside(c)})`, () => storeFirst(shape, c, where))
     } else c.out.block(`if (${isInside(c)})`, () => storeWhole(shape, c, where))
     c.out.block('else', () => storeCut(shape, c, where))
     c.out.block(`if (!is_last && lane < ${layout.rowsPerWarp})`, () => {
@@ -191,21 +192,23 @@ function storeInside(
   })
 }
 
+/** What would be further rows is another warp's. */
+const rowGuard = ({ rows, step, pieces }: Shape): string => (step > rows ? `lane / ${pieces} < ${rows} && ` : '')
+
 function forRows({ count }: Shape, c: EmitContext, body: () => void): void {
   c.out.line('#pragma unroll')
   c.out.block(`for (u32 i = 0; i < ${count}; ++i)`, body)
 }
 
 function storeWhole(shape: Shape, c: EmitContext, where: object): void {
-  const { rows, step, pieces } = shape
+  const { pieces } = shape
   storeInside(shape, c, where, '(!begins || w > 0 || before == 0)')
-  const isRow = step > rows ? `lane / ${pieces} < ${rows} && ` : ''
   // Of the piece that a row begins in, elements from `before` on are its first; of the one that it ends in, those up to there are its last.
   c.out.block('if (begins || is_last)', () =>
     forRows(shape, c, () => {
       emitRow(shape, c)
       const piece = `(e < before ? ${pieces} : 0)`
-      emitElements(shape, c, piece, `${isRow}before > 0 && (e < before ? is_last : begins)`, where)
+      emitElements(shape, c, piece, `${rowGuard(shape)}before > 0 && (e < before ? is_last : begins)`, where)
     }),
   )
 }
@@ -221,26 +224,36 @@ function emitOwn({ bytes }: Shape, c: EmitContext): void {
   c.out.line(`const int behind = STEP_N * ${bytes} / ${PIECE_BYTES} + skipped;`)
 }
 
-/** Of tiles that overlap, but for the first ones of rows. */
-function storeOwn(shape: Shape, c: EmitContext, where: object): void {
-  storeInside(shape, c, where, 'piece >= skipped && piece < behind', () => {
+/** Of tiles that overlap: the pieces for which `condition` holds, up to those of the next tile. */
+function storeOwn(shape: Shape, c: EmitContext, condition: string, where: object): void {
+  storeInside(shape, c, where, `${condition} && piece < behind`, () => {
     emitOwn(shape, c)
     c.out.line(`const int piece = static_cast<int>(column) / ${shape.per} + w;`)
   })
 }
 
-/** Of those that stick out of it, which the others wait for where there is one wave, in few instructions. */
+/** The first ones of rows have all that these begin with. */
+function storeFirst(shape: Shape, c: EmitContext, where: object): void {
+  storeOwn(shape, c, '(piece > 0 || before == 0)', where)
+  c.out.block('if (column == 0)', () =>
+    forRows(shape, c, () => {
+      emitRow(shape, c)
+      emitElements(shape, c, '0', `${rowGuard(shape)}before > 0 && e >= before`, where)
+    }),
+  )
+}
+
+/** Of those that stick out of it. */
 function storeCut(shape: Shape, c: EmitContext, where: object): void {
-  const { rows, columns, step, count, pieces, per, pitch } = shape
+  const { rows, columns, step, pieces, per, pitch } = shape
   c.out.line(
     `const int left = min(static_cast<int>(${c.names.edge('n')} - subtile_col), ${columns});  // not above 0: none`,
   )
-  c.out.line('#pragma unroll 1')
-  c.out.block(`for (u32 i = 0; i < ${count}; ++i)`, () => {
-    const r = `lane / ${pieces} + i * ${step}`
-    c.out.line(
-      `if (${step > rows ? `${r} >= ${rows} || ` : ''}warp_row + ${r} >= ${c.names.end('m')} || left <= 0) break;`,
-    )
+  const below = `static_cast<int>(${c.names.end('m')} - warp_row)`
+  c.out.line(
+    `const int below = left > 0 ? ${step > rows ? `min(${below}, ${rows})` : below} - static_cast<int>(lane / ${pieces}) : 0;`,
+  )
+  forRows(shape, c, () => {
     emitRow(shape, c)
     // Elements of others in the first piece, and behind which the row ends.
     if (overlaps(c)) {
@@ -248,15 +261,14 @@ function storeCut(shape: Shape, c: EmitContext, where: object): void {
       c.out.line(
         `const int others = at.n > 0 ? max(0, skipped * ${per} - static_cast<int>(column)) : begins ? before : 0;`,
       )
-      c.out.line(`const int end = min(before + left, behind * ${per} - static_cast<int>(column)), from = w * ${per};`)
-    } else c.out.line(`const int others = begins ? before : 0, end = before + left, from = w * ${per};`)
+      c.out.line(`const int all = min(before + left, behind * ${per} - static_cast<int>(column));`)
+    } else c.out.line('const int others = begins ? before : 0, all = before + left;')
+    c.out.line(`const int end = static_cast<int>(i) * ${step} < below ? all : 0, from = w * ${per};`)
     const own = call0(c, 'load_shared_v4', `slot + i * ${step * pitch} + w * ${PIECE_BYTES}`)
     const to = 'row + (static_cast<int>(column) - before) + from'
     c.out.line(`if (from >= others && from + ${per} <= end) *reinterpret_cast<uint4*>(${to}) = ${own};`, where)
-    c.out.block('if (others > 0)', () => emitElements(shape, c, '0', 'e >= others && e < end', where))
-    c.out.block('if (is_last)', () => {
-      c.out.line(`const int piece = end / ${per};`)
-      emitElements(shape, c, 'piece', `e < end % ${per} && piece * ${per} >= others`, where)
-    })
+    emitElements(shape, c, '0', 'others > 0 && e >= others && e < end', where)
+    c.out.line(`const int piece = end / ${per};`)
+    emitElements(shape, c, 'piece', `is_last && e < end % ${per} && piece * ${per} >= others`, where)
   })
 }

@@ -118,21 +118,29 @@ function stageFragment(op: StageWrite, c: EmitContext): void {
     .line('}')
 }
 
-/** Four 8 x 8 matrices at a time: both halves of the rows, of two times 8 columns. Lane l gives the address of row l % 8 of matrix l / 8. */
+/**
+ * Four 8 x 8 matrices at a time: both halves of the rows, of two times 8 columns, or of the last 8. Lane l gives the address of row l % 8 of
+ * matrix l / 8.
+ */
 function stageMatrices(op: StageWrite, c: EmitContext, where: object): void {
   const across = op.contiguous === 'm'
   const { subtileColumns: columns } = c.program
   const pitch = columns * op.bytes
-  const store = across ? 'stmatrix_x4_trans' : 'stmatrix_x4'
-  c.wrappers.add(store)
   const row = across ? transposedMatrices(op.swizzle) : `(lane % 16) * ${pitch}`
   c.out.line(`const u32 matrix_row = slot + ${row};`, where)
+  const store = (matrices: 2 | 4, i: string): void => {
+    const wrapper = `stmatrix_x${matrices}${across ? '_trans' : ''}`
+    c.wrappers.add(wrapper)
+    const words = [0, 2, 4, 6].slice(0, matrices).map((offset) => word(c, op, `8 * ${i}`, offset))
+    const at = across
+      ? `${i} * ${16 * 16 * op.bytes}`
+      : `${swizzled(op.swizzle, `(2 * ${i} + lane / 16)`, MATRIX_ROW)} * 16`
+    c.out.line(`${wrapper}(matrix_row + ${at}, ${words.join(', ')});`, where)
+  }
+  const fours = Math.floor(columns / 16)
   c.out.line('#pragma unroll')
-  c.out.block(`for (u32 i = 0; i < ${columns / 16}; ++i)`, () => {
-    const words = [0, 2, 4, 6].map((offset) => word(c, op, '8 * i', offset))
-    const at = across ? `i * ${16 * 16 * op.bytes}` : `${swizzled(op.swizzle, '(2 * i + lane / 16)', MATRIX_ROW)} * 16`
-    c.out.line(`${store}(matrix_row + ${at}, ${words.join(', ')});`, where)
-  })
+  c.out.block(`for (u32 i = 0; i < ${fours}; ++i)`, () => store(4, 'i'))
+  if (columns % 16 !== 0) store(2, `${fours}`)
 }
 
 export function emitRowStore(op: RowStore, c: EmitContext): void {

@@ -21,6 +21,7 @@ import type {
   Mma,
   PartRegisters,
   PartScales,
+  SettleRows,
   WarpgroupMma,
 } from './pipe_mma.ts'
 import type { ReduceNode, TensorProgram } from './tensor.ts'
@@ -252,6 +253,7 @@ export type TileOp =
   | { readonly op: 'ahead'; readonly by: number; readonly body: readonly TileOp[] }
   | { readonly op: 'zero_cells' }
   /** Fragments of k step `step` of the stage, into set `set` of two. */
+  | SettleRows
   | (FragmentSource & { readonly op: 'load_fragments'; readonly step: number; readonly set: 0 | 1 })
   /**
    * mma.sync of each block of 16 rows with each 8 columns, from the fragments of a set. `chunk`: of k, which is summed by itself, from nothing

@@ -109,7 +109,7 @@ export type EpilogueOp =
   /** The largest magnitudes of each column that this warp has of a block of rows, for the others that have a part of it. */
   | { readonly op: 'share_largest'; readonly operand: string; readonly buffer: string }
   | { readonly op: 'bulk_wait_read'; readonly pending: number }
-  /** `matrices`: by stmatrix, 16 columns at a time. `carry`, `dense`: see `row_store`. */
+  /** `matrices`: by stmatrix, 16 columns at a time, and the last 8. `carry`, `dense`: see `row_store`. */
   | (StoreOp & {
       readonly op: 'stage_write'
       readonly carry?: number

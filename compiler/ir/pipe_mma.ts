@@ -80,7 +80,20 @@ export interface MmaScales {
 export interface TileSource {
   readonly buffer: string
   readonly operand: string
-  readonly tile: Pick<SharedTile, 'major' | 'span' | 'pitch' | 'swizzle' | 'shifted' | 'dealt'>
+  readonly tile: Pick<SharedTile, 'major' | 'span' | 'pitch' | 'swizzle' | 'shifted' | 'dealt'> & {
+    /** Shifted rows along k were put in place where they had landed (`settle_rows`). */
+    readonly settled?: true
+  }
+}
+
+/**
+ * Each warp puts its rows of a shifted tile where aligned ones would stand, in the slot that its own copies of these rows have filled. Others may read them
+ * behind a barrier of the CTA.
+ */
+export interface SettleRows {
+  readonly op: 'settle_rows'
+  readonly buffer: string
+  readonly operand: string
 }
 
 /** Operands of one k step of the MMAs, as ldmatrix reads them: which buffers hold them. */

@@ -122,10 +122,15 @@ const depthText = ({ axis, tile, outer }: DepthView): string =>
   [...outer.map((o) => `${o.axis} ${printIx(o.at)}`), `${axis} tile ${printIx(tile)}`].join(', ')
 const tileText = ({ rows, depth, major, boxes, span, pitch, swizzle, shifted, dealt }: SharedTile): string =>
   `${rows} x ${depth} ${major}-major, ${boxes > 1 ? `${boxes} boxes of ${span} elements, ${pitch} B apart` : `rows of ${span}`}, ${placeText({ swizzle, shifted, dealt })}`
-const sourceText = ({ major, span, pitch, swizzle, shifted, dealt }: TileSource['tile']): string =>
-  `${major}-major, ${pitch > 0 ? `boxes of ${span} elements, ${pitch} B apart` : `rows of ${span}`}, ${placeText({ swizzle, shifted, dealt })}`
-const placeText = ({ swizzle, shifted, dealt }: Pick<SharedTile, 'swizzle' | 'shifted' | 'dealt'>): string =>
-  shifted ? 'shifted' : dealt ? `by ${dealt} of lanes` : `swizzle ${swizzle}`
+const sourceText = ({ major, span, pitch, swizzle, shifted, settled, dealt }: TileSource['tile']): string =>
+  `${major}-major, ${pitch > 0 ? `boxes of ${span} elements, ${pitch} B apart` : `rows of ${span}`}, ${placeText({ swizzle, shifted, settled, dealt })}`
+const placeText = ({
+  swizzle,
+  shifted,
+  settled,
+  dealt,
+}: Pick<TileSource['tile'], 'swizzle' | 'shifted' | 'settled' | 'dealt'>): string =>
+  settled ? 'settled' : shifted ? 'shifted' : dealt ? `by ${dealt} of lanes` : `swizzle ${swizzle}`
 const descriptorText = (d: { leadingBytes: number; strideBytes: number; stepBytes: number; swizzle: string }): string =>
   `(lbo ${d.leadingBytes}, sbo ${d.strideBytes}, step ${d.stepBytes}, swizzle ${d.swizzle})`
 const guarded = (guard: Node | null): string =>
@@ -203,6 +208,8 @@ function printOp(op: TileOp): string {
       )
     case 'find_rows':
       return `find_rows ${op.operand} (${op.free}), ${op.rows} of ${op.chunks} chunks along ${op.along}`
+    case 'settle_rows':
+      return `settle_rows ${op.operand} of ${op.buffer}`
     case 'load_fragments':
       return (
         'load_fragments ' +

@@ -392,9 +392,17 @@ export const DATA = {
     if (m.program.tmem?.inRegisters !== undefined) usesTensorMemory(op, agent, m, agent.cta)
     agent.cells = { tile: agent.tile, steps: 0 }
   },
+  settle_rows(op, agent, m) {
+    const slot = m.slotOf(agent, op.buffer)
+    const own = slot.writes.find((write) => write.agent === agent && write.op.op === 'copy_tile')
+    // Behind the last k tile there is none, and nobody multiplies what is loaded from there.
+    if (own) m.write(agent, op, slot, own.tag, own.bytes, own.of, own.part)
+  },
   load_fragments(op, agent, m) {
-    for (const { buffer } of [op.a, ...op.products]) {
+    for (const { buffer, tile } of [op.a, ...op.products]) {
       const slot = m.slotOf(agent, buffer)
+      if (slot.writes.some((write) => (write.op.op === 'settle_rows') !== (tile.settled === true)))
+        m.problem(agent, op, `reads rows of ${slot.name} that ${tile.settled ? 'nobody has' : 'somebody has'} settled`)
       m.read(agent, op, slot, null)
       const tag = slot.writes[0]?.tag ?? -1
       agent.fragments[op.set] = slot.writes.every((write) => write.tag === tag) ? tag * 64 + op.step : null

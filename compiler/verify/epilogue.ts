@@ -164,6 +164,9 @@ export function checkEpilogue(tiles: Tiles): void {
       if (op.op === 'stage_write' && op.matrices)
         tiles.expect(`${what}: by stmatrix`, [layout.held, op.bytes, subtileColumns >= 16], ['fragment', 2, true])
       if (!buffer.per) tiles.problems.push(`${what}: ${op.buffer} is no one's own`)
+      // Lanes share the pieces of a row.
+      if (op.op === 'row_store' && !Number.isInteger(Math.log2(subtileColumns)))
+        tiles.problems.push(`${what}: rows of ${subtileColumns} columns, no power of two`)
     }
     if (op.op === 'quantise') checkQuantised(tiles, op)
     if (op.op === 'direct_store') checkStored(tiles, `direct_store ${op.operand}`, op.operand, op.places)

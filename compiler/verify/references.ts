@@ -64,6 +64,8 @@ export function referencesOf(op: TileOp): References {
       const sources = [op.a, ...op.products]
       return { buffers: sources.map(({ buffer }) => buffer), operands: sources.map(({ operand }) => operand) }
     }
+    case 'settle_rows':
+      return { buffers: [op.buffer], operands: [op.operand] }
     case 'park':
     case 'add_sums':
     case 'leave_cells':

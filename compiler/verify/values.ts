@@ -108,6 +108,7 @@ function flowOf(op: TileOp, program: TileProgram): Flow {
       return { reads: ['k', 'tmem', 'acc'] }
     case 'park_cells':
       return { reads: ['tmem', 'acc'], makes: ['parked'] }
+    case 'settle_rows':
     case 'load_fragments':
       return { reads: ['fragments'] }
     case 'mma_sync':

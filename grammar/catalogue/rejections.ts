@@ -60,19 +60,19 @@ export const rejections = {
       help: 'write an axis of the matrix last',
     }),
   }),
-  KTL4515: entry<{ operand: string; rows: number; slices: number }>({
+  KTL4515: entry<{ operand: string; rows: number; slices: number; step: number }>({
     title: 'multicast slice finer than a swizzle atom',
     explain:
       'The CTAs of a cluster that need the same tile load a slice of it each and multicast it. A slice is whole ' +
-      'groups of 8 rows, the pattern that TMA and the MMA share.',
+      'groups of 8 rows, the pattern that TMA and the MMA share; on sm_90 whole rows, at least 8.',
     wrong: {
       ktl: 'kernel g(A: bf16[m, k], B: bf16[n, k]) -> D: f32[m, n] { D = sum[k](A * B) }\nschedule g on sm_100 { tile 128x32; cluster 8x1 }\n',
     },
     right: {
       ktl: 'kernel g(A: bf16[m, k], B: bf16[n, k]) -> D: f32[m, n] { D = sum[k](A * B) }\nschedule g on sm_100 { tile 128x64; cluster 4x1 }\n',
     },
-    word: ({ operand, rows, slices }) => ({
-      message: `${rows} rows of \`${operand}\` cannot be loaded in ${slices} slices of whole groups of 8`,
+    word: ({ operand, rows, slices, step }) => ({
+      message: `${rows} rows of \`${operand}\` cannot be loaded in ${slices} slices of ${step === 1 ? 'at least 8' : 'whole groups of 8'}`,
       help: 'use a smaller cluster or a larger tile',
     }),
   }),
@@ -166,7 +166,7 @@ export const rejections = {
   }),
   KTL4522: entry<{ n: number; splits: number }>({
     title: 'tile too narrow to split k',
-    explain: 'The CTAs that share the k of a tile each finish a part of its columns, at least 8.',
+    explain: 'The CTAs that share the k of a tile each finish a part of its columns, a multiple of 8.',
     wrong: {
       ktl: 'kernel g(A: bf16[m, k], B: bf16[n, k]) -> D: f32[m, n] { D = sum[k](A * B) }\nschedule g on sm_90 { tile 128x16; splits 4; reassociate }\n',
     },
@@ -174,8 +174,8 @@ export const rejections = {
       ktl: 'kernel g(A: bf16[m, k], B: bf16[n, k]) -> D: f32[m, n] { D = sum[k](A * B) }\nschedule g on sm_90 { tile 128x32; splits 4; reassociate }\n',
     },
     word: ({ n, splits }) => ({
-      message: `${n} columns are too few for ${splits} CTAs`,
-      help: 'split k less, or use a wider tile',
+      message: `${n} columns are not ${splits} times a multiple of 8, one for each CTA`,
+      help: `split k less, or use a tile whose columns are a multiple of ${8 * splits}`,
     }),
   }),
   KTL4524: entry<Record<string, never>>({

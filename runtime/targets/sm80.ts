@@ -8,6 +8,7 @@ import { firstItems, itemsOfSet } from '../../compiler/ir/launch.ts'
 import { DTYPES } from '../../compiler/dtypes.ts'
 import { atomNameOf, isFfma } from '../../compiler/targets/sm80/mma.ts'
 import type { OutputPlan } from '../../compiler/targets/tensor_core/epilogue.ts'
+import type { OperandPlan } from '../../compiler/targets/tensor_core/operands.ts'
 import type { Sm80Plan } from '../../compiler/targets/sm80/plan.ts'
 import type { FieldValues } from '../../compiler/targets/index.ts'
 import type { Machine } from '../discovery/ranking/machine.ts'
@@ -47,7 +48,9 @@ export const SM80_CONSTANTS = {
   word: 14,
   dealt: 8,
   /** Of a scheduler, for a register of fragments that is loaded in two and shifted. */
-  shifted: 11.2,
+  shifted: 13.4,
+  /** The same for a word of each lane that is put in place. */
+  settled: 11,
   /** The same for addresses of shifted copies, of each operand and warp; and what a CTA alone waits for them. */
   addresses: 147,
   shifts: 84.5,
@@ -62,11 +65,11 @@ export const SM80_CONSTANTS = {
   direct: 24,
   /** Rows that begin anywhere, in words and pieces; of elements that fill no words, half by half. To 9 kernels of 1663x43889x2 on an H100. */
   rows: 11,
-  odd: 12,
+  odd: 6,
   /** The same of few columns, whose rows follow each other. */
   behind: 4,
   /** Whole sectors of tiles that overlap. */
-  sectors: 9,
+  sectors: 4,
   /** Of elements that fill no words, for the ends of the rows of a warp. */
   ends: 600,
   /** The same for a full operand read in rows that begin anywhere, in vectors and element by element, for a row operand, and for each product. */
@@ -131,6 +134,7 @@ export function estimateSm80(
     laneLoads(plan, kBytes) * costs.lanes +
     elementCopies(plan, costs) +
     shiftedRegisters(plan) * costs.shifted +
+    settledWords(plan) * costs.settled +
     ((warps[0] * warps[1] * plan.deep) / 4) * shifted.length * costs.addresses
   const work = Math.max(issued, smem, l2) + gathered / costs.gather
   // CTAs of an SM share it; alone, one waits for its barriers.
@@ -179,10 +183,19 @@ const elementCopies = ({ a, b }: Sm80Plan, costs: Sm80Constants): number =>
 
 /** Of one k tile, by each scheduler: registers of fragments whose rows are shifted. */
 function shiftedRegisters({ a, b, warps, warpTile: [rows, columns], mmaSteps }: Sm80Plan): number {
-  const ofA = a.shifted ? rows / 4 : 0
-  const ofB = b.filter(({ shifted }) => shifted).length * (columns / 4)
+  const isTurned = ({ shifted, settled }: OperandPlan): boolean => shifted === true && !settled
+  const ofA = isTurned(a) ? rows / 4 : 0
+  const ofB = b.filter(isTurned).length * (columns / 4)
   return ((warps[0] * warps[1]) / 4) * mmaSteps * (ofA + ofB)
 }
+
+/** Of one k tile, by each scheduler: 32 words at once of rows that are put in place. */
+const settledWords = ({ a, b, tile: [, , depth] }: Sm80Plan): number =>
+  [a, ...b].reduce(
+    (sum, { settled, rows, operand }) =>
+      sum + (settled ? (rows * depth * DTYPES[operand.dtype].storageBytes) / 512 : 0),
+    0,
+  )
 
 /** Of one k tile, by each scheduler: for each k, four of every 8th row, and four of every fourth column of a warp's part. */
 function laneLoads({ mma, gemm, warps, warpTile: [rows, columns] }: Sm80Plan, kBytes: number): number {

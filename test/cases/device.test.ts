@@ -16,6 +16,7 @@ import { prepareCase } from './prepare.ts'
 import { GROUPED_CASES } from './grouped_gemm.ts'
 import { SPLIT_CASES } from './split_gemm.ts'
 import { STORED_CASES } from './stored_gemm.ts'
+import { ODD_CASES } from './odd_gemm.ts'
 import { UNALIGNED_CASES } from './unaligned_gemm.ts'
 import { coveringRows, DEVICE_JSON, FACTORS, sm100GemmCases, toJson } from './sm100_gemm.ts'
 
@@ -62,14 +63,16 @@ const COMBINED = [
   'unaligned: of bytes',
   'unaligned: operands by words',
   'unaligned: short sums',
+  'columns: 56, two outputs',
+  'columns: 88, rows that begin anywhere',
 ]
 const turnOf = (spec: DeviceSpec): number => (spec === 'virtual-sm90' ? 0 : 1)
-/** On one of the devices in turn; parts of k, tiles that overlap, and elements ahead, where their schedules are for. */
+/** On one of the devices in turn; parts of k, tiles that overlap or are for one target, and elements ahead, where their schedules are for. */
 function casesOf(spec: DeviceSpec): readonly DeviceCase[] {
   return cases.filter(({ name, design }, i) => {
     if (FULL) return true
     if (COMBINED.includes(name)) return false
-    if (/overlap|ahead/.test(name)) return spec === 'virtual-sm90'
+    if (/overlap|ahead|^columns: /.test(name)) return spec === 'virtual-sm90'
     if (name.startsWith('split: ')) return (design.kind === 'sm100') === (spec === 'virtual-sm100')
     return i < rows.length ? i < FIRST_ROWS && i % 2 === turnOf(spec) : (i + 1) % 2 === turnOf(spec)
   })
@@ -126,7 +129,7 @@ describe('virtual-sm100', () => {
   test('in at most 70 nvcc runs, and one for each kernel of groups, of parts or of unaligned rows', () => {
     const forms = new Set(
       // Operands whose rows are padded may have another alignment.
-      [...GROUPED_CASES, ...SPLIT_CASES, ...UNALIGNED_CASES].map(({ source, design, operands }) =>
+      [...GROUPED_CASES, ...SPLIT_CASES, ...UNALIGNED_CASES, ...ODD_CASES].map(({ source, design, operands }) =>
         JSON.stringify([source, design.tile, operands]),
       ),
     )

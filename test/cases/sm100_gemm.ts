@@ -9,6 +9,7 @@ import type { DTypeName } from '../../grammar/vocabulary.ts'
 import type { CaseEpilogue, CaseOperand, DeviceCase } from '../../runtime/selftest/case.ts'
 import { pairwise, type Row } from './pairwise.ts'
 import { GROUPED_CASES } from './grouped_gemm.ts'
+import { ODD_CASES } from './odd_gemm.ts'
 import { SPLIT_CASES } from './split_gemm.ts'
 import { STORED_CASES } from './stored_gemm.ts'
 import { UNALIGNED_CASES } from './unaligned_gemm.ts'
@@ -90,6 +91,7 @@ export function sm100GemmCases(): DeviceCase[] {
     ...GROUPED_CASES,
     ...SPLIT_CASES,
     ...UNALIGNED_CASES,
+    ...ODD_CASES,
   ]
 }
 

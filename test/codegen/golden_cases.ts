@@ -205,6 +205,8 @@ const SM90: readonly GoldenCase[] = [
   sm90('three warpgroups with C', FUSED, [192, 128], { design: cluster(2, 1), plan: { warpgroups: 3, inPlace: true } }),
   sm90('three warpgroups, 3 parts of k', gemm(), [192, 160], { design: { parts: 3 }, plan: { exchange: { threads: 384, cells: 80 } } }),
   sm90('8 columns', BIAS, [64, 8], { plan: { b: [{ tileBytes: 1024 }], epilogue: { subtileColumns: 8 } } }),
+  sm90('72 columns that a cluster shares', gemm({ a: 'bf16' }), [64, 72], { design: cluster(4, 1), plan: { stages: 12, b: [{ slices: 4, sliceRows: 18 }], epilogue: { subtileColumns: 72, outputs: [{ store: 'tma', swizzle: 'none' }] } } }),
+  sm90('72 columns with a full operand', FUSED, [128, 72], { design: pingpong, plan: { inPlace: true, epilogue: { subtileColumns: 72 } } }),
   sm90('one warpgroup 64x64', gemm(), [64, 64], { plan: { warpgroups: 1, registers: { producer: null } } }),
   sm90('ping-pong 128x128', gemm({ a: 'bf16' }), [128, 128], { whole, design: pingpong, plan: { warpgroups: 2, rowBlocks: 2 } }),
   sm90('ping-pong cluster 2x1', gemm(), [64, 128], { design: { ...pingpong, ...cluster(2, 1) }, plan: { b: [{ slices: 2 }] } }),

@@ -3,8 +3,11 @@
  * warpgroups, clusters with multicast, a split k, memory orders, operands that are copied or transposed by warps.
  */
 import { expect, test } from 'vitest'
+import { planInstance } from '../../codegen/index.ts'
 import type { Sm90Design } from '../../compiler/targets/sm90/design.ts'
+import type { DTypeName } from '../../grammar/vocabulary.ts'
 import { part, schedulesOf } from '../cases_of.ts'
+import { bound } from '../compiler/support.ts'
 import { runWide, type WideCase } from './run_gemm.ts'
 
 const cluster = (m: number, n: number, k = 1): Partial<Sm90Design> => ({ cluster: [m, n, k] })
@@ -18,6 +21,21 @@ const CASES: readonly (readonly [string, WideCase])[] = [
   ['8 columns, ping-pong, A along m', { a: 'bf16', out: 'bf16', tile: [64, 8], sm90: pingpong, orders: { A: 'lkm', B: 'lnk' }, extents: { n: 8, k: 520 } }],
   ['8 columns, transposed roles, tile after tile', { out: 'f16', tile: [128, 8], sm90: { operands: 'ba' }, smCount: 2, extents: { m: 13, n: 520 } }],
   ['8 columns, unaligned, parts of k', { a: 'e4m3', out: 'f16', tile: [128, 8], sm90: { parts: 3 }, unaligned: ['B', 'D'], orders: { B: 'lnk' }, extents: { n: 5, k: 600 } }],
+  ['24 columns', { a: 'bf16', out: 'bf16', tile: [64, 24], sm90: {}, orders: { B: 'lnk' }, extents: { n: 40 } }],
+  ['72 columns, cluster 4x1 that shares them', { a: 'bf16', out: 'bf16', tile: [64, 72], sm90: cluster(4, 1), orders: { A: 'lkm', B: 'lnk' } }],
+  ['72 columns, transposed roles, ping-pong, cluster, tile after tile', { out: 'f16', tile: [64, 72], sm90: { ...pingpong, ...cluster(4, 1), operands: 'ba' }, smCount: 4, orders: { D: 'lnm' }, extents: { m: 80 } }],
+  ['120 columns, ping-pong, cluster 1x4', { a: 'bf16', out: 'bf16', tile: [64, 120], sm90: { ...pingpong, ...cluster(1, 4) }, smCount: 4, orders: { B: 'lnk' } }],
+  ['40 columns, 3 parts of k, cluster', { tile: [128, 40], sm90: { ...cluster(2, 2), parts: 3 }, orders: { B: 'lnk' }, extents: { k: 520 } }],
+  ['104 columns of 32 bits, parts that meet', { tile: [128, 104], sm90: { parts: 11 }, orders: { B: 'lnk' }, extents: { l: 1, k: 800 } }],
+  ['56 columns, unaligned B and output', { a: 'bf16', out: 'bf16', tile: [64, 56], sm90: {}, unaligned: ['B', 'D'], orders: { B: 'lnk' }, extents: { k: 203, n: 131 } }],
+  ['88 columns, copies, output along m', { out: 'f16', tile: [128, 88], sm90: cluster(2, 1), ...copied('B'), orders: { B: 'lnk', D: 'lnm' }, extents: { k: 203 } }],
+  ['88 columns of bytes, transposed by warps', { a: 'e4m3', out: 'f16', tile: [64, 88], sm90: {}, extents: { n: 200 } }],
+  ['24 columns of integers', { a: 'i8', out: 'i32', tile: [128, 24], sm90: cluster(2, 1), orders: { B: 'lnk' } }],
+  ['40 columns, f16 accumulator', { accumulator: 'f16', out: 'f16', tile: [128, 40], sm90: {}, orders: { B: 'lnk' } }],
+  ['72 columns, two products, output of bytes', { a: 'bf16', out: 'e4m3', tile: [64, 72], gated: true, sm90: {}, orders: { B: 'lnk', B2: 'lnk' } }],
+  ['192 rows of 72 columns, cluster 1x2', { a: 'bf16', out: 'bf16', tile: [192, 72], sm90: cluster(1, 2), orders: { B: 'lnk' }, extents: { m: 401 } }],
+  ['256 rows of 56 columns', { a: 'bf16', out: 'bf16', tile: [256, 56], sm90: { operands: 'ba' }, extents: { m: 100, n: 304 } }],
+  ['overlap of 72 columns of 32 bits', { a: 'bf16', tile: [64, 72], sm90: { overlap: true }, unaligned: ['D'], orders: { B: 'lnk' }, extents: { n: 203 } }],
   ['three warpgroups, 192 rows', { a: 'bf16', out: 'bf16', tile: [192, 64], sm90: {}, orders: { B: 'lnk' }, extents: { m: 401 } }],
   ['three warpgroups, cluster, tile after tile', { out: 'f16', tile: [192, 96], sm90: cluster(1, 2), smCount: 2, orders: { A: 'lkm' }, extents: { m: 401 } }],
   ['three warpgroups, 3 parts of k', { a: 'bf16', tile: [192, 64], sm90: { parts: 3 }, orders: { B: 'lnk' }, extents: { m: 203, k: 520 } }],
@@ -84,6 +102,15 @@ const COMBINED = [
   'odd width',
   '8 columns, ping-pong, A along m',
   '8 columns, unaligned, parts of k',
+  '24 columns',
+  '40 columns, f16 accumulator',
+  '56 columns, unaligned B and output',
+  '88 columns of bytes, transposed by warps',
+  '24 columns of integers',
+  '72 columns, two products, output of bytes',
+  '192 rows of 72 columns, cluster 1x2',
+  '256 rows of 56 columns',
+  'overlap of 72 columns of 32 bits',
   'three warpgroups, k split in 2',
   'three warpgroups, two products',
   'ping-pong, 192 rows',
@@ -113,4 +140,23 @@ const COMBINED = [
 test.each(part(CASES, COMBINED))('%s', { timeout: 60_000 }, async (name, wide) => {
   for (const result of await runWide(wide, schedulesOf(name)))
     expect(result).toEqual({ findings: [], wrong: 0, first: null })
+})
+
+/** Odd multiples of 8 columns. */
+const REFUSED: readonly (readonly [string, string, DTypeName, Partial<Sm90Design>, readonly [number, number], string])[] = [
+  ['columns that B has along n', 'B: f16[k, n]', 'f16', {}, [64, 72], 'KTL4516'],
+  ['6 rows of a slice', 'B: f16[n, k]', 'f16', cluster(4, 1), [64, 24], 'KTL4515'],
+  ['parts of a slice', 'B: f16[n, k]', 'f16', cluster(16, 1), [64, 72], 'KTL4515'],
+  ['36 columns of each CTA that shares k', 'B: f16[n, k]', 'f16', cluster(1, 1, 2), [64, 72], 'KTL4522'],
+  ['integers', 'B: i8[n, k]', 'i8', {}, [64, 40], 'KTL2904'],
+] // prettier-ignore
+
+test.each(REFUSED)('is refused: %s', (_, b, a, sm90, tile, code) => {
+  const out = a === 'i8' ? 'i32' : 'f32'
+  const program = bound(`kernel g(A: ${a}[m, k], ${b}) -> D: ${out}[m, n] { D = sum[k](A * B) }`)
+  const design: Sm90Design = {
+    kind: 'sm90', consumers: 'cooperative', tile: [...tile, a === 'i8' ? 128 : 64], cluster: [1, 1, 1], parts: 1, operands: 'ab', stages: 'auto',
+    ...sm90,
+  } // prettier-ignore
+  expect(planInstance({ program, target: 'sm_90a', design })).toMatchObject({ code })
 })

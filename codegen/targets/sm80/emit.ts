@@ -22,6 +22,7 @@ import { firstCell, partEmitters } from '../../pipe/parts.ts'
 import { SCALE_EMITTERS } from '../../pipe/scales.ts'
 import { atomIn, crossesLanes, CROSSED_LANE, emitLoadFragments, sourcesOf } from './loads.ts'
 import { SHARE_K_EMITTERS } from './share_k.ts'
+import { emitSettled, emitSettleRows } from './settled.ts'
 import { emitShift } from './shifted.ts'
 import { FFMA_STEP, mmaName, mmaText, SPLIT_F32, SPLIT_MMA, splitMmaName } from './ptx.ts'
 
@@ -118,8 +119,12 @@ export const SM80_EMITTERS: Emitters = {
     const array = (blocks: string, each: number): string =>
       type === 'float' ? `[${blocks} * ${each}]` : `[${blocks}][${each}]`
     c.out.line(`${type} a_fragments[2]${array('ROW_BLOCKS', a)}, b_fragments[2]${array(columns, b)};`)
-    for (const [side, source] of sourcesOf(c.program)) if (source.tile.shifted) emitShift(side, source, c)
+    for (const [side, source] of sourcesOf(c.program)) {
+      if (source.tile.settled) emitSettled(source, c)
+      else if (source.tile.shifted) emitShift(side, source, c)
+    }
   },
+  settle_rows: emitSettleRows,
   load_fragments: emitLoadFragments,
   mma_sync(op, c) {
     const { kind, set, chunk } = op

@@ -23,7 +23,7 @@ export const SM80_TEXT: TargetText = {
         ? `const u32 warp_m = warp % ${warpsM}, warp_n = warp / ${warpsM};`
         : `const u32 warp_m = warp % ${warpsM}, warp_n = warp / ${warpsM} % ${warpsN}, warp_k = warp / ${warpsM * warpsN};`,
     )
-    const sources = sourcesOf(program).filter(([, { tile }]) => !tile.shifted)
+    const sources = sourcesOf(program).filter(([, { tile }]) => !tile.shifted || tile.settled)
     if (sources.length === 0) return
     out.line(
       atomIn(program).reads === 'lanes'

@@ -50,7 +50,7 @@ const [FLOAT_BYTES, DOUBLE_BYTES] = [4, 8]
 /** Bytes from one row of a box to the next. */
 const spanBytes = ({ operand, tile }: TileSource, program: TileProgram): number => {
   const { storageBytes } = DTYPES[operandNamed(program.source, operand).dtype]
-  return tile.dealt ? shiftedPitch(tile, storageBytes) : tile.span * storageBytes
+  return tile.dealt || tile.settled ? shiftedPitch(tile, storageBytes) : tile.span * storageBytes
 }
 
 /**
@@ -102,7 +102,7 @@ export function laneOffset(side: 'a' | 'b', from: TileSource, program: TileProgr
 
 /** Name of the variable of `laneOffset`: one for A, one for each way that operands B lie. */
 export const lanesName = (side: 'a' | 'b', { tile }: TileSource): string =>
-  `${side}_lane${side === 'b' && tile.major === 'mn' ? '_mn' : ''}`
+  `${side}_lane${side === 'b' && tile.major === 'mn' ? '_mn' : ''}${side === 'b' && tile.settled ? '_settled' : ''}`
 
 /** What a lane loads at once of a block of 16 rows of A or 8 columns of B: f64. */
 interface Piece {
@@ -213,7 +213,7 @@ export function emitLoadFragments(op: LoadFragments, c: EmitContext): void {
   const step = op.step * (c.program.registers!.deep ?? 1)
   const load = (side: 'a' | 'b', source: TileSource, target: (i: string) => string): void => {
     const { tile, buffer, operand } = source
-    if (tile.shifted) return emitShiftedFragments(side, source, target, step, c)
+    if (tile.shifted && !tile.settled) return emitShiftedFragments(side, source, target, step, c)
     const where = note(c, `fragments of ${operand}`)
     const span = spanBytes(source, c.program)
     const wrapper = tile.major === 'k' ? 'ldmatrix_x4' : 'ldmatrix_x4_trans'
@@ -223,7 +223,7 @@ export function emitLoadFragments(op: LoadFragments, c: EmitContext): void {
     c.out.line('#pragma unroll')
     c.out.block(`for (u32 i = 0; i < ${count}; ++i)`, () => {
       if (tile.major === 'k') {
-        const along = step > 0 ? `(${lanes} ^ ${32 * step})` : lanes
+        const along = step === 0 ? lanes : tile.settled ? `${lanes} + ${32 * step}` : `(${lanes} ^ ${32 * step})`
         return c.out.line(call(c, wrapper, target(first), `${slot} + ${along} + i * ${16 * span}`), where)
       }
       // 16 elements along the free axis are two chunks of a span.

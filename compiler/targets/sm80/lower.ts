@@ -68,8 +68,13 @@ function workerRole(plan: Sm80Plan, domain: Domain): TileOp[] {
   const fill: TileOp[] = [...copies(plan, domain), ...scales, { op: 'advance', ring: FILL }]
   const commit: TileOp = { op: 'copy_commit' }
   // Of the copies under way, those of the next k tile are the oldest.
-  const landed: TileOp[] = [{ op: 'copy_wait', pending: stages - 2 }, { op: 'cta_sync' }]
   const source = fragmentSource(plan)
+  const settled = [source.a, ...source.products].filter(({ tile }) => tile.settled)
+  const landed: TileOp[] = [
+    { op: 'copy_wait', pending: stages - 2 },
+    ...settled.map(({ buffer, operand }): TileOp => ({ op: 'settle_rows', buffer, operand })),
+    { op: 'cta_sync' },
+  ]
   const set = (step: number): 0 | 1 => (step % 2 === 0 ? 0 : 1)
   const load = (step: number): TileOp => ({ op: 'load_fragments', step, set: set(step), ...source })
   const kind = { d, a: aType, b: bType, k, ...(split && { split }) }
@@ -80,22 +85,21 @@ function workerRole(plan: Sm80Plan, domain: Domain): TileOp[] {
     return [{ op: 'mma_sync', kind, set: set(step), chunk }, ...added]
   }
   const last = mmaSteps / plan.deep - 1
-  const next: TileOp[] = [{ op: 'advance', ring: 'stage' }, ...landed]
-  const step: TileOp[] = [
-    { op: 'ahead', by: stages - 1, body: fill },
-    // Empty groups keep the count.
-    commit,
-    ...Array.from({ length: last }, (_, i) => [load(i + 1), ...multiply(i)]).flat(),
-    // The first fragments of the next k tile load under the last MMAs of this one, whose scales would be gone by then, and fragments, of one step.
-    ...(plan.scales || last === 0 ? [...multiply(last), ...next, load(0)] : [...next, load(0), ...multiply(last)]),
-  ]
+  const advance: TileOp = { op: 'advance', ring: 'stage' }
+  // Empty groups keep the count.
+  const refill: TileOp[] = [{ op: 'ahead', by: stages - 1, body: fill }, commit]
+  const steps = Array.from({ length: last }, (_, i) => [load(i + 1), ...multiply(i)]).flat()
+  // The first fragments of the next k tile load under the last MMAs of this one, whose scales would be gone by then, and fragments, of one step.
+  const loadsNext = !plan.scales && last > 0
+  const step: TileOp[] = loadsNext
+    ? [...refill, ...steps, advance, ...landed, load(0), ...multiply(last)]
+    : [...landed, load(0), ...refill, ...steps, ...multiply(last), advance]
   const tile: TileOp[] = [
     { op: 'zero_cells' },
     ...loadsAhead(plan),
     ...scaleFinders(plan.scales, domain),
     { op: 'for_first_k', count: stages - 1, body: [{ op: 'ahead', by: 0, body: fill }, commit] },
-    ...landed,
-    load(0),
+    ...(loadsNext ? [...landed, load(0)] : []),
     { op: 'for_k', body: step },
     ...(plan.deep > 1 ? [{ op: 'leave_cells', buffer: LEFT } as const] : []),
     // Sub-tiles on their way out lie over the stages.

@@ -20,6 +20,7 @@ import {
   SWIZZLE_SPAN,
   type LoopPlans,
   type OperandPlan,
+  type OperandPlans,
 } from '../tensor_core/operands.ts'
 import { inPairs, partsOf, type PartPlan } from '../tensor_core/parts.ts'
 import type { ExchangePlan, TensorCorePlan } from '../tensor_core/plan.ts'
@@ -169,7 +170,7 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
     return rejection('KTL2904', { form: 'a product whose warps share k' })
   const warpTile = [tileM / warps[0], tileN / warps[1]] as const
   const cells = cellsOf(warps)
-  const inputs = dealtTo(planned, warpTile[0])
+  const inputs = settledFor(warps, dealtTo(planned, warpTile[0]))
 
   const layout: EpilogueBudget = {
     held: 'fragment',
@@ -259,6 +260,23 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
 function dealtTo(planned: LoopPlans, rowsOfWarp: number): LoopPlans {
   const deal = (a: OperandPlan): OperandPlan => (a.dealt ? { ...a, dealt: dealtOf('a', rowsOfWarp) } : a)
   return { ...planned, a: deal(planned.a), loops: planned.loops.map((loop) => ({ ...loop, a: deal(loop.a) })) }
+}
+
+/** Rows of a tile that fewer have would be put in place by one warp, for which the others wait. */
+const FEWEST_SETTLED = 32
+
+/** Warps along n read the same rows of A, and those along m the same columns of B: what several read is put in place for all of them. */
+function settledFor([alongM, alongN]: Division, planned: LoopPlans): LoopPlans {
+  const settle = (readers: number, operand: OperandPlan): OperandPlan =>
+    operand.shifted && operand.major === 'k' && readers > 1 && operand.rows >= FEWEST_SETTLED
+      ? { ...operand, settled: true }
+      : operand
+  const settleAll = <T extends OperandPlans>(plans: T): T => ({
+    ...plans,
+    a: settle(alongN, plans.a),
+    b: plans.b.map((b) => settle(alongM, b)),
+  })
+  return { ...settleAll(planned), loops: planned.loops.map(settleAll) }
 }
 
 /** Of a CTA, with its tile in parts or k shared: so many copy what one stage holds in a few steps. */

@@ -1,6 +1,7 @@
 /** What programs of SM80 have beside those of all targets: fragments by ldmatrix, mma.sync. */
 import { legalContraction } from '../../dtypes.ts'
 import type { Tiles } from '../../verify/tiles.ts'
+import { sourceTile } from '../tensor_core/lower_loads.ts'
 import { partsOf } from '../tensor_core/parts.ts'
 import { verifyScaleLoads } from '../tensor_core/verify_scales.ts'
 import { splitFormOf, warpMmaFormOf } from './mma.ts'
@@ -50,6 +51,10 @@ export function verifySm80(tiles: Tiles): void {
     tiles.problems.push(`registers for ${registers.perSm} CTAs of an SM, and ${grid.perSm ?? 1} are launched`)
   if (!tiles.ops.some(({ op }) => op === 'mma_sync')) tiles.problems.push('no operation multiplies')
   for (const op of tiles.ops) {
+    if (op.op === 'settle_rows') {
+      const copied = tiles.loads.find(({ buffer, operand }) => buffer === op.buffer && operand === op.operand)
+      tiles.expect(`settle_rows ${op.operand}: rows`, [copied?.tile.major, copied?.tile.shifted], ['k', true])
+    }
     if (op.op !== 'load_fragments') continue
     const loads = tiles.sources(
       op.op,
@@ -58,15 +63,15 @@ export function verifySm80(tiles: Tiles): void {
     )
     if (!loads) continue
     for (const [i, source] of [op.a, ...op.products].entries()) {
-      const { major, span, pitch, swizzle, shifted, dealt } = loads[i]!.tile
-      const tile = { major, span, pitch, swizzle, ...(shifted && { shifted }), ...(dealt && { dealt }) }
+      const { dealt } = loads[i]!.tile
       if (dealt)
         tiles.expect(
           `load_fragments ${source.operand}: rows of lanes`,
           dealt,
           dealtOf(i === 0 ? 'a' : 'b', rowsOfWarp(registers)),
         )
-      tiles.expect(`load_fragments ${source.operand}: tile`, source.tile, tile)
+      const settled = tiles.ops.some((other) => other.op === 'settle_rows' && other.buffer === source.buffer)
+      tiles.expect(`load_fragments ${source.operand}: tile`, source.tile, sourceTile(loads[i]!.tile, settled))
       const held = tiles.loads.filter((load) => load.buffer === source.buffer).map(({ operand }) => operand)
       if (!held.includes(source.operand))
         tiles.problems.push(`load_fragments ${source.operand}: ${source.buffer} holds ${held.join(', ')}`)

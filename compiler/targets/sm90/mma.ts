@@ -55,6 +55,10 @@ export function wgmmaFormOf(a: DTypeName, b: DTypeName, accumulator: Accumulator
   }
 }
 
+/** Does one wgmma have so many columns? Of integers it has multiples of 16, and 8 and 24 (PTX ISA 9.7.15.2, shapes). */
+export const multipliesColumns = ({ d }: WgmmaKind, columns: number): boolean =>
+  columns % (d === 's32' && columns > 24 ? 16 : 8) === 0
+
 /** Bytes of k of one wgmma. */
 const STEP_BYTES = 32
 

@@ -30,14 +30,14 @@ import { areCopied, planScales, type ScalePlans } from '../tensor_core/scales.ts
 import type { PartPlan } from '../tensor_core/parts.ts'
 import { planParts } from './parts.ts'
 import { sm90Memory, storesByWarps, type Division, type Undivided } from './memory.ts'
-import { wgmmaFormOf, type WgmmaForm } from './mma.ts'
+import { multipliesColumns, wgmmaFormOf, type WgmmaForm } from './mma.ts'
 
 /** Rows of one wgmma. */
 export const BLOCK_ROWS = 64
 /** Warps of the producer: a warpgroup, as registers are handed out to whole ones. */
 const PRODUCER_WARPS = 4
-/** Columns of one wgmma. */
-const MAX_COLUMNS = 256
+/** Columns of one wgmma: a multiple of 8, at most so many. */
+const [COLUMN_STEP, MAX_COLUMNS] = [8, 256]
 /** Accumulators of a thread, by consumer warpgroups: with addresses, scalars and an epilogue's values the rest of the register file. */
 const MAX_ACCUMULATORS: Readonly<Record<number, number>> = { 1: 160, 2: 160, 3: 96 }
 /** Full operands of the epilogue that TMA brings; more are loaded to registers. */
@@ -151,11 +151,13 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
   if (design.share && gemm.groups) return rejection('KTL2904', { form: 'work items that groups of rows share' })
   if (design.parts > 1 && gemm.sums) return rejection('KTL2904', { form: 'parts of a sum over groups' })
   const columns = tileN / splits
-  if (columns < 8) return rejection('KTL4522', { n: tileN, splits })
+  if (columns % COLUMN_STEP !== 0) return rejection('KTL4522', { n: tileN, splits })
 
   const aType = operandNamed(program, gemm.segments[0].a).dtype
   const mma = mmaOf(program, gemm, wgmmaFormOf, { oneOrder: true })
   if (isRejection(mma)) return mma
+  if (!multipliesColumns(mma, ways * tileN))
+    return rejection('KTL2904', { form: `a tile of ${tileN} columns of integers` })
 
   const cluster = {
     shape: [clusterM, clusterN] as const,
@@ -173,7 +175,10 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
   const parts = scales && planParts(scales, shape, mma.d === 's32' ? 's32' : 'f32')
   if (parts && isRejection(parts)) return parts
 
-  const inputs = planOperands(program, gemm, cluster, { a: tileM, b: ways * tileN }, mma.transposes ? 'any' : 'k', true)
+  const inputs = planOperands(program, gemm, cluster, { a: tileM, b: ways * tileN }, mma.transposes ? 'any' : 'k', {
+    copies: true,
+    sliceStep: 1,
+  })
   if (isRejection(inputs)) return inputs
 
   const gathers = broughtByWarps(inputs)
@@ -195,6 +200,7 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
     ...(!pingpong && { rowsTogether: BLOCK_ROWS * (rowBlocks > 1 ? 1 : warpgroups) }),
     fetches: FETCHED_OPERANDS,
     unaligned: 'rows',
+    oddWidths: true,
     spareRegisters: spareRegisters(program, registers.consumer - cells, rowBlocks),
     inPlace: IN_PLACE,
     rowShare: 1 / 2,

@@ -4,7 +4,7 @@ import { registersSet } from '../../ir/pipe.ts'
 import { freeSide, isPlain } from '../../space/domain.ts'
 import type { Tiles } from '../../verify/tiles.ts'
 import { verifyScaleLoads } from '../tensor_core/verify_scales.ts'
-import { wgmmaFormOf } from './mma.ts'
+import { multipliesColumns, wgmmaFormOf } from './mma.ts'
 
 /** 32-bit registers of an SM. */
 const REGISTER_FILE = 65_536
@@ -87,6 +87,7 @@ export function verifySm90(tiles: Tiles): void {
     const form = wgmmaFormOf(...types, registers?.parts ? legalContraction(...types)![0]! : tiles.accumulator)
     tiles.expect('type of parts', registers?.parts?.cells, registers?.parts && form?.d)
     tiles.expect('wgmma: kind', op.kind, form && { d: form.d, a: form.a, b: form.b, k: form.k })
+    if (!multipliesColumns(op.kind, op.n)) tiles.problems.push(`wgmma: ${op.n} columns of ${op.kind.d}`)
     if (!form?.transposes) tiles.expect('wgmma: K-major operands', majors, ['k', 'k'])
     if (op.stopsAtK && !isPlain(domain)) tiles.problems.push('wgmma: a sum of several loops has no one end')
   }

@@ -71,6 +71,8 @@ export interface EpilogueBudget extends AccumulatorLayout {
   readonly measuring?: number
   /** Columns of a sub-tile, at most. */
   readonly widest?: number
+  /** Sub-tiles of an odd multiple of 8 columns, where the warps' columns are one. Default: sub-tiles have 8 of these. */
+  readonly oddWidths?: boolean
   /** Of fragments: columns of a sub-tile from which on its values take the place of their accumulators. Default: the widest blocks. */
   readonly inPlace?: number
   /** Registers of an operand along n, as a share of those of a value: fragments have two rows of each column. Default: 1. */
@@ -204,11 +206,15 @@ function makePlan(program: TensorProgram, gemm: Matmul, layout: EpilogueBudget):
   // Of blocks that are that wide all values have to be there at once.
   const isWide =
     layout.held === 'fragment' && fitting.some((block) => block?.along === 'n' && block.size === WIDEST_BLOCK)
+  // Of rows that begin anywhere, lanes share pieces by powers of two.
+  const oddWidths =
+    layout.oddWidths === true &&
+    elementwise.every(({ operand }) => operand.divisibility === 'vector' || operand.order.at(-1) !== gemm.n)
   const perColumn = registersFor(held) + registersFor(rows) * (isWide ? 1 / 2 : (layout.rowShare ?? 1))
   const { width: subtileColumns, measured } = widthFor(
     perColumn,
     elementwise.map(({ operand }) => operand),
-    layout,
+    { ...layout, oddWidths },
     fitting.flatMap((block) => (block?.along === 'n' ? block.size : [])),
   )
   if (subtileColumns === null)
@@ -287,7 +293,7 @@ export function overlapOf(
   if (!outputs.every((output) => isShifted(output, layout) && output.block === null))
     return form('of outputs whose rows are aligned')
   const overlap = SECTOR_BYTES / Math.min(...outputs.map(({ elementBytes }) => elementBytes))
-  return overlap < columns ? { overlap } : form(`${columns} columns of them`)
+  return overlap < columns && columns % overlap === 0 ? { overlap } : form(`${columns} columns of them`)
 }
 
 /** Rows that begin anywhere, out of fragments. */
@@ -331,18 +337,25 @@ function widthOfWhole(
       : [span, layout.inPlace ?? WIDEST_BLOCK]
   // Blocks that share a scale are whole. Bytes fill a span only then; beside other values registers lack.
   const isWide = blocks.includes(WIDEST_BLOCK) || (layout.inPlace !== undefined && perColumn === 1)
-  const widths = [...(isWide ? [WIDEST_BLOCK] : []), ...SUBTILE_WIDTHS[layout.held]]
+  const isOdd = layout.oddWidths === true && layout.columns % 16 !== 0
+  const widths = isOdd
+    ? oddWidthsOf(layout.columns)
+    : [...(isWide ? [WIDEST_BLOCK] : []), ...SUBTILE_WIDTHS[layout.held]]
   return (
     widths.find(
       (width) =>
         layout.columns % width === 0 &&
-        width <= Math.min(widest, layout.widest ?? Infinity) &&
+        width <= Math.min(isOdd ? 2 * span : widest, layout.widest ?? Infinity) &&
         blocks.every((block) => width % block === 0) &&
         // Values of wide sub-tiles take the place of their accumulators.
         (perColumn - (width >= inPlace ? 1 : 0)) * width * share <= registers,
     ) ?? null
   )
 }
+
+/** Multiples of 8 that divide an odd one, widest first. TMA stores rows of them as they are, and warps write these without conflicts of banks. */
+const oddWidthsOf = (columns: number): number[] =>
+  Array.from({ length: columns / 8 }, (_, i) => columns / (i + 1)).filter((width) => width % 8 === 0)
 
 /** Columns of the widest blocks of outputs. */
 export const widestBlock = ({ operands }: TensorProgram, { n }: Matmul): number =>
@@ -420,7 +433,7 @@ function planOutput(
     store,
     contiguous,
     elementBytes: storageBytes,
-    swizzle: isSwizzled ? SWIZZLE_OF_ROW[rowBytes]! : 'none',
+    swizzle: (isSwizzled && SWIZZLE_OF_ROW[rowBytes]) || 'none',
     block: null,
     shared: false,
     places,
@@ -429,7 +442,7 @@ function planOutput(
   }
 }
 
-/** Fragments of 16-bit elements: stmatrix writes 16 columns of them at a time, as rows of either order (sm_90 and later). */
+/** Fragments of 16-bit elements: stmatrix writes 16 columns of them at a time, and the last 8, as rows of either order (sm_90 and later). */
 export const byMatrices = (
   { store, contiguous, elementBytes }: Pick<OutputPlan, 'store' | 'contiguous' | 'elementBytes'>,
   held: AccumulatorLayout['held'],
@@ -455,10 +468,10 @@ function isFetchable(
   )
 }
 
-/** Rows of a sub-tile are swizzle spans. */
+/** Rows of a sub-tile are swizzle spans; rows of an odd multiple of 8 columns are in all banks without one. */
 function fits({ dtype }: TensorOperand, columns: number): boolean {
   const rowBytes = columns * DTYPES[dtype].storageBytes
-  return rowBytes % 16 === 0 && rowBytes <= 128
+  return rowBytes % 16 === 0 && (rowBytes <= 128 || columns % 16 !== 0)
 }
 
 /** Rows that begin anywhere, of elements as they are; where outputs leave through slots of the warp, it passes there before. */
@@ -483,7 +496,7 @@ function fetchLayout({ operand, vector }: AuxPlan, { rowsPerWarp }: AccumulatorL
   const { storageBytes } = DTYPES[operand.dtype]
   const rowBytes = (vector ? columns : rowsPerWarp) * storageBytes
   const bytes = rowsPerWarp * columns * storageBytes
-  return { bytes, contiguous: vector ? 'n' : 'm', swizzle: SWIZZLE_OF_ROW[rowBytes]! }
+  return { bytes, contiguous: vector ? 'n' : 'm', swizzle: SWIZZLE_OF_ROW[rowBytes] ?? 'none' }
 }
 
 /** A scalar that the kernel reads through a pointer: an operand without axes. */

@@ -62,11 +62,25 @@ export const sharedTile = (
   ...(dealt && { dealt }),
 })
 
-export function tileSource(plan: OperandPlan, buffer: string, depth: number): TileSource {
-  const { major, span, pitch, swizzle, shifted, dealt } = sharedTile(plan, depth)
-  const tile = { major, span, pitch, swizzle, ...(shifted && { shifted }), ...(dealt && { dealt }) }
-  return { buffer, operand: plan.operand.name, tile }
-}
+/** What MMAs know of a tile. */
+export const sourceTile = (
+  { major, span, pitch, swizzle, shifted, dealt }: SharedTile,
+  settled: boolean,
+): TileSource['tile'] => ({
+  major,
+  span,
+  pitch,
+  swizzle,
+  ...(shifted && { shifted }),
+  ...(settled && { settled }),
+  ...(dealt && { dealt }),
+})
+
+export const tileSource = (plan: OperandPlan, buffer: string, depth: number): TileSource => ({
+  buffer,
+  operand: plan.operand.name,
+  tile: sourceTile(sharedTile(plan, depth), plan.settled === true),
+})
 
 /** Loads by TMA, which count on `barrier`. */
 export const tmaLoads = (plan: TensorCorePlan, domain: Domain, barrier: string): TileOp[] =>

@@ -16,7 +16,7 @@ import type { ClusterPlan } from './cluster.ts'
 
 /** Bytes of one row of a tile along its contiguous axis; also the k extent of a stage. */
 export const SWIZZLE_SPAN = 128
-/** Rows of one swizzle atom. */
+/** Rows of one swizzle atom; the least of a slice. */
 const ATOM_ROWS = 8
 /** Bytes of k that one MMA reads, of every dense kind. */
 const MMA_K_BYTES = 32
@@ -61,6 +61,8 @@ export interface OperandPlan {
   readonly padded?: boolean
   /** Rows are copied as memory has them, wherever they begin in its 16 bytes. */
   readonly shifted?: true
+  /** And put in place before MMAs read them, where several warps do. */
+  readonly settled?: true
   /** Rows of m or n in the order in which lanes multiply them. */
   readonly dealt?: Dealt
   readonly descriptor: DescriptorPlan
@@ -112,6 +114,14 @@ export function planLoops(
   return { ...first, loops }
 }
 
+/** How a target brings operands. */
+interface Loading {
+  /** Warps copy rows that are looked up. Default: they gather them. */
+  readonly copies?: boolean
+  /** Rows of a slice are a multiple of this. Default: those of swizzle atoms. */
+  readonly sliceStep?: number
+}
+
 /** `rows`: of a CTA's tile of A, and of B. */
 export function planOperands(
   program: TensorProgram,
@@ -119,7 +129,7 @@ export function planOperands(
   { shape: [clusterM, clusterN], size, pair }: ClusterPlan,
   rows: { readonly a: number; readonly b: number },
   reads?: Reads,
-  copies = false,
+  { copies = false, sliceStep = ATOM_ROWS }: Loading = {},
 ): LoopPlans | Rejection {
   const slices = { a: clusterN, b: clusterM / pair }
   const [{ k, outer }, ...others] = matmul.segments
@@ -128,7 +138,7 @@ export function planOperands(
     copies && others.length + outer.length === 0 && areRowsCopied(program, operandNamed(program, name), k)
   const gathered = besideGathered(program, matmul, isCopied)
   const planned = planLoops(program, matmul, true, (side, operand, free, k) =>
-    planOperand(operand, free, k, rows[side], slices[side], size === 1, reads, gathered.has(operand.name)),
+    planOperand(operand, free, k, rows[side], slices[side], sliceStep, size === 1, reads, gathered.has(operand.name)),
   )
   if (isRejection(planned)) return planned
   // What is transposed goes through registers, too.
@@ -222,8 +232,8 @@ interface KnownPlan {
 }
 
 /**
- * `rows`: of the CTA's tile along `free`; `slices`: CTAs of the cluster that need the same tile; `alone`: there is one CTA;
- * `reads`: what the MMA reads. Where it reads K-major tiles only, warps transpose the others on their way.
+ * `rows`: of the CTA's tile along `free`; `slices`: CTAs of the cluster that need the same tile, each of which loads a multiple of `sliceStep`
+ * rows; `alone`: there is one CTA; `reads`: what the MMA reads. Where it reads K-major tiles only, warps transpose the others on their way.
  */
 function planOperand(
   operand: TensorOperand,
@@ -231,16 +241,18 @@ function planOperand(
   k: string,
   rows: number,
   slices: number,
+  sliceStep: number,
   alone: boolean,
   reads: Reads = 'any',
   gathered = false,
 ): OperandPlan | Rejection {
   let plans = planned.get(operand)
   if (!plans) planned.set(operand, (plans = new Map()))
-  const key = (((rows * 32 + slices) * 2 + +alone) * 3 + ['any', 'k', 'packed'].indexOf(reads)) * 2 + +gathered
+  const key =
+    ((((rows * 32 + slices) * 16 + sliceStep) * 2 + +alone) * 3 + ['any', 'k', 'packed'].indexOf(reads)) * 2 + +gathered
   const known = plans.get(key)
   if (known && known.free === free && known.k === k) return known.plan
-  const plan = makePlan(operand, free, k, rows, slices, alone, reads, gathered)
+  const plan = makePlan(operand, free, k, rows, slices, sliceStep, alone, reads, gathered)
   plans.set(key, { free, k, plan })
   return plan
 }
@@ -251,6 +263,7 @@ function makePlan(
   k: string,
   rows: number,
   slices: number,
+  sliceStep: number,
   alone: boolean,
   reads: Reads,
   gathered: boolean,
@@ -268,9 +281,9 @@ function makePlan(
     return rejection(transposes ? 'KTL4523' : 'KTL4513', { operand: operand.name })
   const kRows = SWIZZLE_SPAN / bytes
   const sliceRows = (inner === k || transposes ? rows : kRows) / slices
-  // Each slice starts a swizzle atom, so that TMA and the MMA agree on its pattern.
-  if (sliceRows % ATOM_ROWS !== 0)
-    return rejection('KTL4515', { operand: operand.name, rows: inner === k ? rows : kRows, slices })
+  // TMA and the MMA both XOR bits of absolute addresses (measured on an H100), so that a slice may begin at any row of an atom, as in CUTLASS.
+  if (sliceRows < ATOM_ROWS || sliceRows % sliceStep !== 0)
+    return rejection('KTL4515', { operand: operand.name, rows: inner === k ? rows : kRows, slices, step: sliceStep })
   const padded = bits < 8 && reads !== 'packed'
   const common = { operand, source, padded, rows, slices, sliceRows, tileBytes: SWIZZLE_SPAN * rows }
   if (inner === k || transposes) {

@@ -1,7 +1,10 @@
 /** Entries of schedules that the tensor-core targets share. */
 import { countEntry, wordEntry, type Entry, type Switch } from '../../schedule.ts'
 
-/** Rows, of these numbers, and columns of the tile; `narrow`: 8 columns too. */
+/** Most columns of a tile that are an odd multiple of 8. */
+const MOST_ODD = 120
+
+/** Rows, of these numbers, and columns of the tile; `narrow`: odd multiples of 8 of these too. */
 export const tileEntry = (rows: readonly number[], narrow = false): Entry<readonly [number, number]> => ({
   example: 'tile 128x64',
   read: (value) => {
@@ -9,8 +12,11 @@ export const tileEntry = (rows: readonly number[], narrow = false): Entry<readon
     const [m, n] = value.extents as [number, number]
     if (!rows.includes(m))
       return { why: 'the rows of a tile are those of the MMA', legal: rows.map((legal) => `${legal}x${n}`) }
-    if ((n < 16 || n > 256 || n % 16 !== 0) && !(narrow && n === 8))
-      return { why: `the columns of a tile are ${narrow ? '8 or ' : ''}a multiple of 16 up to 256`, legal: [] }
+    if (n < 8 || n > 256 || n % (narrow && n <= MOST_ODD ? 8 : 16) !== 0)
+      return {
+        why: `the columns of a tile are a multiple of 16 up to 256${narrow ? `, or of 8 up to ${MOST_ODD}` : ''}`,
+        legal: [],
+      }
     return { value: [m, n] }
   },
 })

@@ -267,17 +267,17 @@ ktl__golden(
         }
         cp_async_commit();
       }
-      cp_async_wait<2>();
-      __syncthreads();
-      #pragma unroll
-      for (u32 i = 0; i < ROW_BLOCKS; ++i) {
-        ldmatrix_x4(a_fragments[0][i], smem + SMEM_A + stage * SMEM_A_SLOT + a_lane + i * 2048);
-      }
-      #pragma unroll
-      for (u32 i = 0; i < COLUMN_BLOCKS / 2; ++i) {
-        ldmatrix_x4(b_fragments[0][2 * i], smem + SMEM_B + stage * SMEM_B_SLOT + b_lane + i * 2048);
-      }
       for (u32 k = k_first; k < k_last; ++k) {
+        cp_async_wait<2>();
+        __syncthreads();
+        #pragma unroll
+        for (u32 i = 0; i < ROW_BLOCKS; ++i) {
+          ldmatrix_x4(a_fragments[0][i], smem + SMEM_A + stage * SMEM_A_SLOT + a_lane + i * 2048);
+        }
+        #pragma unroll
+        for (u32 i = 0; i < COLUMN_BLOCKS / 2; ++i) {
+          ldmatrix_x4(b_fragments[0][2 * i], smem + SMEM_B + stage * SMEM_B_SLOT + b_lane + i * 2048);
+        }
         const u32 ahead = k + 3;
         if (ahead < k_last) {
           const u32 k = ahead;
@@ -468,16 +468,6 @@ ktl__golden(
           acc[1 * CELLS + 0 + j + 3] = fmaf(scale_high_1 * scale_columns_1[(0 + j * 2) / 32], static_cast<float>(sums[1 * CELLS + 0 + j + 3]), acc[1 * CELLS + 0 + j + 3]);
         }
         stage = (stage + 1) % 4;
-        cp_async_wait<2>();
-        __syncthreads();
-        #pragma unroll
-        for (u32 i = 0; i < ROW_BLOCKS; ++i) {
-          ldmatrix_x4(a_fragments[0][i], smem + SMEM_A + stage * SMEM_A_SLOT + a_lane + i * 2048);
-        }
-        #pragma unroll
-        for (u32 i = 0; i < COLUMN_BLOCKS / 2; ++i) {
-          ldmatrix_x4(b_fragments[0][2 * i], smem + SMEM_B + stage * SMEM_B_SLOT + b_lane + i * 2048);
-        }
       }
       __syncthreads();
       #pragma unroll

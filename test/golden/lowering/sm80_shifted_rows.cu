@@ -41,6 +41,12 @@ __device__ __forceinline__ u32 anew(u32 x) {
   asm volatile("" : "+r"(x));
   return x;
 }
+// Four 8 x 8 matrices of 16-bit elements, or of pairs of bytes or half words (PTX ISA 9.7.14.5.15): lane l has the
+// address of row l % 8 of matrix l / 8.
+__device__ __forceinline__ void ldmatrix_x4(u32* r, u32 address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+    : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(address) : "memory");
+}
 __device__ __forceinline__ void store_shared_b32(u32 address, u32 x) {
   asm volatile("st.shared.b32 [%0], %1;" ::"r"(address), "r"(x) : "memory");
 }
@@ -117,6 +123,8 @@ ktl__golden(
   const u32 k_first = K > 0 ? 0 : 1, k_last = K > 0 ? (K + TILE_K - 1) / TILE_K : 2;
 
   const u32 warp_m = warp % 4, warp_n = warp / 4;
+  // What a lane addresses for ldmatrix.
+  const u32 b_lane_settled = (warp_n * WARP_N + lane % 8 + lane / 16 * 8) * 80 + lane / 8 % 2 * 16;
 
   // ---- worker (warps 0 to 3): copies, MMAs, epilogue and stores
   {
@@ -133,63 +141,99 @@ ktl__golden(
         smem_a_lane = (warp_m * WARP_M + lane / 4) * 80 + shift / 4 * 4 + lane % 4 * 4;
         smem_a_turn = shift % 4 * 8;
       }
-      u32 smem_b_lane, smem_b_turn;
-      {
-        const u32 k_at = 0, free_at = at.n + lane / 4, shift = static_cast<u32>(reinterpret_cast<u64>(op_B + (i64)(free_at) * op_B_n + k_at)) % 16;
-        smem_b_lane = (warp_n * WARP_N + lane / 4) * 80 + shift / 4 * 4 + lane % 4 * 4;
-        smem_b_turn = shift % 4 * 8;
+      u32 smem_b_from[4], smem_b_turn[4];
+      #pragma unroll
+      for (u32 i = 0; i < 4; ++i) {
+        const u32 k_at = 0, free_at = at.n + warp * 8 + lane / 16 * 4 + i;
+        const u32 shift = static_cast<u32>(reinterpret_cast<u64>(op_B + (i64)(free_at) * op_B_n + k_at)) % 16;
+        smem_b_from[i] = shift / 4 * 4;
+        smem_b_turn[i] = shift % 4 * 8;
       }
       #pragma unroll 1
       for (u32 first = 0; first < 3; ++first) {
         const u32 k = k_first + first;
         if (k < k_last) {
           {
-            const u32 t = anew(threadIdx.x), r = t / 4, c = t % 4;
-            const u32 k_at = k * TILE_K, free_at = at.m + r;
-            const u64 row = reinterpret_cast<u64>(op_A + (i64)(free_at) * op_A_m + k_at);
-            const u32 shift = static_cast<u32>(row) % 16, rows = free_at < M ? M - free_at : 0;
-            const u32 bytes = chunk_bytes(k_at < K ? min(K - k_at, 32) * 2 : 0, shift, c);
-            const u32 to = smem + SMEM_A + fill * SMEM_A_SLOT + r * 80 + c * 16;
-            const char* const from = reinterpret_cast<const char*>(row - shift) + c * 16;
-            #pragma unroll
-            for (u32 i = 0; i < 2; ++i) {
-              cp_async_16(to + i * 2560, from + (i64)(i * 32) * op_A_m * 2, i * 32 < rows ? bytes : 0);
+            const u32 t = anew(threadIdx.x), c = t % 4;
+            {
+              const u32 r = t / 4;
+              const u32 k_at = k * TILE_K, free_at = at.m + r;
+              const u64 row = reinterpret_cast<u64>(op_A + (i64)(free_at) * op_A_m + k_at);
+              const u32 shift = static_cast<u32>(row) % 16, rows = free_at < M ? M - free_at : 0;
+              const u32 bytes = chunk_bytes(k_at < K ? min(K - k_at, 32) * 2 : 0, shift, c);
+              const u32 to = smem + SMEM_A + fill * SMEM_A_SLOT + r * 80 + c * 16;
+              const char* const from = reinterpret_cast<const char*>(row - shift) + c * 16;
+              #pragma unroll
+              for (u32 i = 0; i < 2; ++i) {
+                cp_async_16(to + i * 2560, from + (i64)(i * 32) * op_A_m * 2, i * 32 < rows ? bytes : 0);
+              }
             }
           }
-          if (const u32 i = anew(threadIdx.x); i < 64) {
-            const u32 r = i, c = 4;
-            const u32 k_at = k * TILE_K, free_at = at.m + r;
-            const u64 row = reinterpret_cast<u64>(op_A + (i64)(free_at) * op_A_m + k_at);
-            const u32 shift = static_cast<u32>(row) % 16, rows = free_at < M ? M - free_at : 0;
-            const u32 bytes = chunk_bytes(k_at < K ? min(K - k_at, 32) * 2 : 0, shift, c);
-            cp_async_16(smem + SMEM_A + fill * SMEM_A_SLOT + r * 80 + c * 16, reinterpret_cast<const char*>(row - shift) + c * 16, rows > 0 ? bytes : 0);
+          if (const u32 t = anew(threadIdx.x), i = t % 32; i < 16) {
+            const u32 r = t / 32 * 8 + i % 8 + i / 8 * 32, c = 4;
+            {
+              const u32 k_at = k * TILE_K, free_at = at.m + r;
+              const u64 row = reinterpret_cast<u64>(op_A + (i64)(free_at) * op_A_m + k_at);
+              const u32 shift = static_cast<u32>(row) % 16, rows = free_at < M ? M - free_at : 0;
+              const u32 bytes = chunk_bytes(k_at < K ? min(K - k_at, 32) * 2 : 0, shift, c);
+              cp_async_16(smem + SMEM_A + fill * SMEM_A_SLOT + r * 80 + c * 16, reinterpret_cast<const char*>(row - shift) + c * 16, rows > 0 ? bytes : 0);
+            }
           }
           {
-            const u32 t = anew(threadIdx.x), r = t / 4, c = t % 4;
-            const u32 k_at = k * TILE_K, free_at = at.n + r;
-            const u64 row = reinterpret_cast<u64>(op_B + (i64)(free_at) * op_B_n + k_at);
-            const u32 shift = static_cast<u32>(row) % 16, rows = free_at < N ? N - free_at : 0;
-            const u32 bytes = chunk_bytes(k_at < K ? min(K - k_at, 32) * 2 : 0, shift, c);
-            const u32 to = smem + SMEM_B + fill * SMEM_B_SLOT + r * 80 + c * 16;
-            const char* const from = reinterpret_cast<const char*>(row - shift) + c * 16;
-            #pragma unroll
-            for (u32 i = 0; i < 2; ++i) {
-              cp_async_16(to + i * 2560, from + (i64)(i * 32) * op_B_n * 2, i * 32 < rows ? bytes : 0);
+            const u32 t = anew(threadIdx.x), c = t % 4;
+            {
+              const u32 r = t / 4;
+              const u32 k_at = k * TILE_K, free_at = at.n + r;
+              const u64 row = reinterpret_cast<u64>(op_B + (i64)(free_at) * op_B_n + k_at);
+              const u32 shift = static_cast<u32>(row) % 16, rows = free_at < N ? N - free_at : 0;
+              const u32 bytes = chunk_bytes(k_at < K ? min(K - k_at, 32) * 2 : 0, shift, c);
+              const u32 to = smem + SMEM_B + fill * SMEM_B_SLOT + r * 80 + c * 16;
+              const char* const from = reinterpret_cast<const char*>(row - shift) + c * 16;
+              #pragma unroll
+              for (u32 i = 0; i < 2; ++i) {
+                cp_async_16(to + i * 2560, from + (i64)(i * 32) * op_B_n * 2, i * 32 < rows ? bytes : 0);
+              }
             }
           }
-          if (const u32 i = anew(threadIdx.x); i < 64) {
-            const u32 r = i, c = 4;
-            const u32 k_at = k * TILE_K, free_at = at.n + r;
-            const u64 row = reinterpret_cast<u64>(op_B + (i64)(free_at) * op_B_n + k_at);
-            const u32 shift = static_cast<u32>(row) % 16, rows = free_at < N ? N - free_at : 0;
-            const u32 bytes = chunk_bytes(k_at < K ? min(K - k_at, 32) * 2 : 0, shift, c);
-            cp_async_16(smem + SMEM_B + fill * SMEM_B_SLOT + r * 80 + c * 16, reinterpret_cast<const char*>(row - shift) + c * 16, rows > 0 ? bytes : 0);
+          if (const u32 t = anew(threadIdx.x), i = t % 32; i < 16) {
+            const u32 r = t / 32 * 8 + i % 8 + i / 8 * 32, c = 4;
+            {
+              const u32 k_at = k * TILE_K, free_at = at.n + r;
+              const u64 row = reinterpret_cast<u64>(op_B + (i64)(free_at) * op_B_n + k_at);
+              const u32 shift = static_cast<u32>(row) % 16, rows = free_at < N ? N - free_at : 0;
+              const u32 bytes = chunk_bytes(k_at < K ? min(K - k_at, 32) * 2 : 0, shift, c);
+              cp_async_16(smem + SMEM_B + fill * SMEM_B_SLOT + r * 80 + c * 16, reinterpret_cast<const char*>(row - shift) + c * 16, rows > 0 ? bytes : 0);
+            }
           }
           fill = (fill + 1) % 4;
         }
         cp_async_commit();
       }
       cp_async_wait<2>();
+      __syncwarp();
+      {
+        const u32 own = smem + SMEM_B + stage * SMEM_B_SLOT + (warp * 8 + lane / 16 * 4) * 80 + lane % 16 * 4;
+        {
+          u32 words[8];
+          words[0] = load_turned(own + 0 + smem_b_from[0], smem_b_turn[0]);
+          words[1] = load_turned(own + 80 + smem_b_from[1], smem_b_turn[1]);
+          words[2] = load_turned(own + 160 + smem_b_from[2], smem_b_turn[2]);
+          words[3] = load_turned(own + 240 + smem_b_from[3], smem_b_turn[3]);
+          words[4] = load_turned(own + 2560 + smem_b_from[0], smem_b_turn[0]);
+          words[5] = load_turned(own + 2640 + smem_b_from[1], smem_b_turn[1]);
+          words[6] = load_turned(own + 2720 + smem_b_from[2], smem_b_turn[2]);
+          words[7] = load_turned(own + 2800 + smem_b_from[3], smem_b_turn[3]);
+          __syncwarp();
+          store_shared_b32(own + 0, words[0]);
+          store_shared_b32(own + 80, words[1]);
+          store_shared_b32(own + 160, words[2]);
+          store_shared_b32(own + 240, words[3]);
+          store_shared_b32(own + 2560, words[4]);
+          store_shared_b32(own + 2640, words[5]);
+          store_shared_b32(own + 2720, words[6]);
+          store_shared_b32(own + 2800, words[7]);
+        }
+      }
       __syncthreads();
       #pragma unroll
       for (u32 i = 0; i < ROW_BLOCKS; ++i) {
@@ -199,55 +243,64 @@ ktl__golden(
         a_fragments[0][i][3] = load_turned(smem + SMEM_A + stage * SMEM_A_SLOT + smem_a_lane + i * 1280 + 656, smem_a_turn);
       }
       #pragma unroll
-      for (u32 i = 0; i < COLUMN_BLOCKS; ++i) {
-        b_fragments[0][i][0] = load_turned(smem + SMEM_B + stage * SMEM_B_SLOT + smem_b_lane + i * 640 + 0, smem_b_turn);
-        b_fragments[0][i][1] = load_turned(smem + SMEM_B + stage * SMEM_B_SLOT + smem_b_lane + i * 640 + 16, smem_b_turn);
+      for (u32 i = 0; i < COLUMN_BLOCKS / 2; ++i) {
+        ldmatrix_x4(b_fragments[0][2 * i], smem + SMEM_B + stage * SMEM_B_SLOT + b_lane_settled + i * 1280);
       }
       for (u32 k = k_first; k < k_last; ++k) {
         const u32 ahead = k + 3;
         if (ahead < k_last) {
           const u32 k = ahead;
           {
-            const u32 t = anew(threadIdx.x), r = t / 4, c = t % 4;
-            const u32 k_at = k * TILE_K, free_at = at.m + r;
-            const u64 row = reinterpret_cast<u64>(op_A + (i64)(free_at) * op_A_m + k_at);
-            const u32 shift = static_cast<u32>(row) % 16, rows = free_at < M ? M - free_at : 0;
-            const u32 bytes = chunk_bytes(k_at < K ? min(K - k_at, 32) * 2 : 0, shift, c);
-            const u32 to = smem + SMEM_A + fill * SMEM_A_SLOT + r * 80 + c * 16;
-            const char* const from = reinterpret_cast<const char*>(row - shift) + c * 16;
-            #pragma unroll
-            for (u32 i = 0; i < 2; ++i) {
-              cp_async_16(to + i * 2560, from + (i64)(i * 32) * op_A_m * 2, i * 32 < rows ? bytes : 0);
+            const u32 t = anew(threadIdx.x), c = t % 4;
+            {
+              const u32 r = t / 4;
+              const u32 k_at = k * TILE_K, free_at = at.m + r;
+              const u64 row = reinterpret_cast<u64>(op_A + (i64)(free_at) * op_A_m + k_at);
+              const u32 shift = static_cast<u32>(row) % 16, rows = free_at < M ? M - free_at : 0;
+              const u32 bytes = chunk_bytes(k_at < K ? min(K - k_at, 32) * 2 : 0, shift, c);
+              const u32 to = smem + SMEM_A + fill * SMEM_A_SLOT + r * 80 + c * 16;
+              const char* const from = reinterpret_cast<const char*>(row - shift) + c * 16;
+              #pragma unroll
+              for (u32 i = 0; i < 2; ++i) {
+                cp_async_16(to + i * 2560, from + (i64)(i * 32) * op_A_m * 2, i * 32 < rows ? bytes : 0);
+              }
             }
           }
-          if (const u32 i = anew(threadIdx.x); i < 64) {
-            const u32 r = i, c = 4;
-            const u32 k_at = k * TILE_K, free_at = at.m + r;
-            const u64 row = reinterpret_cast<u64>(op_A + (i64)(free_at) * op_A_m + k_at);
-            const u32 shift = static_cast<u32>(row) % 16, rows = free_at < M ? M - free_at : 0;
-            const u32 bytes = chunk_bytes(k_at < K ? min(K - k_at, 32) * 2 : 0, shift, c);
-            cp_async_16(smem + SMEM_A + fill * SMEM_A_SLOT + r * 80 + c * 16, reinterpret_cast<const char*>(row - shift) + c * 16, rows > 0 ? bytes : 0);
+          if (const u32 t = anew(threadIdx.x), i = t % 32; i < 16) {
+            const u32 r = t / 32 * 8 + i % 8 + i / 8 * 32, c = 4;
+            {
+              const u32 k_at = k * TILE_K, free_at = at.m + r;
+              const u64 row = reinterpret_cast<u64>(op_A + (i64)(free_at) * op_A_m + k_at);
+              const u32 shift = static_cast<u32>(row) % 16, rows = free_at < M ? M - free_at : 0;
+              const u32 bytes = chunk_bytes(k_at < K ? min(K - k_at, 32) * 2 : 0, shift, c);
+              cp_async_16(smem + SMEM_A + fill * SMEM_A_SLOT + r * 80 + c * 16, reinterpret_cast<const char*>(row - shift) + c * 16, rows > 0 ? bytes : 0);
+            }
           }
           {
-            const u32 t = anew(threadIdx.x), r = t / 4, c = t % 4;
-            const u32 k_at = k * TILE_K, free_at = at.n + r;
-            const u64 row = reinterpret_cast<u64>(op_B + (i64)(free_at) * op_B_n + k_at);
-            const u32 shift = static_cast<u32>(row) % 16, rows = free_at < N ? N - free_at : 0;
-            const u32 bytes = chunk_bytes(k_at < K ? min(K - k_at, 32) * 2 : 0, shift, c);
-            const u32 to = smem + SMEM_B + fill * SMEM_B_SLOT + r * 80 + c * 16;
-            const char* const from = reinterpret_cast<const char*>(row - shift) + c * 16;
-            #pragma unroll
-            for (u32 i = 0; i < 2; ++i) {
-              cp_async_16(to + i * 2560, from + (i64)(i * 32) * op_B_n * 2, i * 32 < rows ? bytes : 0);
+            const u32 t = anew(threadIdx.x), c = t % 4;
+            {
+              const u32 r = t / 4;
+              const u32 k_at = k * TILE_K, free_at = at.n + r;
+              const u64 row = reinterpret_cast<u64>(op_B + (i64)(free_at) * op_B_n + k_at);
+              const u32 shift = static_cast<u32>(row) % 16, rows = free_at < N ? N - free_at : 0;
+              const u32 bytes = chunk_bytes(k_at < K ? min(K - k_at, 32) * 2 : 0, shift, c);
+              const u32 to = smem + SMEM_B + fill * SMEM_B_SLOT + r * 80 + c * 16;
+              const char* const from = reinterpret_cast<const char*>(row - shift) + c * 16;
+              #pragma unroll
+              for (u32 i = 0; i < 2; ++i) {
+                cp_async_16(to + i * 2560, from + (i64)(i * 32) * op_B_n * 2, i * 32 < rows ? bytes : 0);
+              }
             }
           }
-          if (const u32 i = anew(threadIdx.x); i < 64) {
-            const u32 r = i, c = 4;
-            const u32 k_at = k * TILE_K, free_at = at.n + r;
-            const u64 row = reinterpret_cast<u64>(op_B + (i64)(free_at) * op_B_n + k_at);
-            const u32 shift = static_cast<u32>(row) % 16, rows = free_at < N ? N - free_at : 0;
-            const u32 bytes = chunk_bytes(k_at < K ? min(K - k_at, 32) * 2 : 0, shift, c);
-            cp_async_16(smem + SMEM_B + fill * SMEM_B_SLOT + r * 80 + c * 16, reinterpret_cast<const char*>(row - shift) + c * 16, rows > 0 ? bytes : 0);
+          if (const u32 t = anew(threadIdx.x), i = t % 32; i < 16) {
+            const u32 r = t / 32 * 8 + i % 8 + i / 8 * 32, c = 4;
+            {
+              const u32 k_at = k * TILE_K, free_at = at.n + r;
+              const u64 row = reinterpret_cast<u64>(op_B + (i64)(free_at) * op_B_n + k_at);
+              const u32 shift = static_cast<u32>(row) % 16, rows = free_at < N ? N - free_at : 0;
+              const u32 bytes = chunk_bytes(k_at < K ? min(K - k_at, 32) * 2 : 0, shift, c);
+              cp_async_16(smem + SMEM_B + fill * SMEM_B_SLOT + r * 80 + c * 16, reinterpret_cast<const char*>(row - shift) + c * 16, rows > 0 ? bytes : 0);
+            }
           }
           fill = (fill + 1) % 4;
         }
@@ -260,9 +313,8 @@ ktl__golden(
           a_fragments[1][i][3] = load_turned(smem + SMEM_A + stage * SMEM_A_SLOT + smem_a_lane + i * 1280 + 688, smem_a_turn);
         }
         #pragma unroll
-        for (u32 i = 0; i < COLUMN_BLOCKS; ++i) {
-          b_fragments[1][i][0] = load_turned(smem + SMEM_B + stage * SMEM_B_SLOT + smem_b_lane + i * 640 + 32, smem_b_turn);
-          b_fragments[1][i][1] = load_turned(smem + SMEM_B + stage * SMEM_B_SLOT + smem_b_lane + i * 640 + 48, smem_b_turn);
+        for (u32 i = 0; i < COLUMN_BLOCKS / 2; ++i) {
+          ldmatrix_x4(b_fragments[1][2 * i], smem + SMEM_B + stage * SMEM_B_SLOT + b_lane_settled + 32 + i * 1280);
         }
         #pragma unroll
         for (u32 i = 0; i < ROW_BLOCKS; ++i) {
@@ -273,6 +325,30 @@ ktl__golden(
         }
         stage = (stage + 1) % 4;
         cp_async_wait<2>();
+        __syncwarp();
+        {
+          const u32 own = smem + SMEM_B + stage * SMEM_B_SLOT + (warp * 8 + lane / 16 * 4) * 80 + lane % 16 * 4;
+          {
+            u32 words[8];
+            words[0] = load_turned(own + 0 + smem_b_from[0], smem_b_turn[0]);
+            words[1] = load_turned(own + 80 + smem_b_from[1], smem_b_turn[1]);
+            words[2] = load_turned(own + 160 + smem_b_from[2], smem_b_turn[2]);
+            words[3] = load_turned(own + 240 + smem_b_from[3], smem_b_turn[3]);
+            words[4] = load_turned(own + 2560 + smem_b_from[0], smem_b_turn[0]);
+            words[5] = load_turned(own + 2640 + smem_b_from[1], smem_b_turn[1]);
+            words[6] = load_turned(own + 2720 + smem_b_from[2], smem_b_turn[2]);
+            words[7] = load_turned(own + 2800 + smem_b_from[3], smem_b_turn[3]);
+            __syncwarp();
+            store_shared_b32(own + 0, words[0]);
+            store_shared_b32(own + 80, words[1]);
+            store_shared_b32(own + 160, words[2]);
+            store_shared_b32(own + 240, words[3]);
+            store_shared_b32(own + 2560, words[4]);
+            store_shared_b32(own + 2640, words[5]);
+            store_shared_b32(own + 2720, words[6]);
+            store_shared_b32(own + 2800, words[7]);
+          }
+        }
         __syncthreads();
         #pragma unroll
         for (u32 i = 0; i < ROW_BLOCKS; ++i) {
@@ -282,9 +358,8 @@ ktl__golden(
           a_fragments[0][i][3] = load_turned(smem + SMEM_A + stage * SMEM_A_SLOT + smem_a_lane + i * 1280 + 656, smem_a_turn);
         }
         #pragma unroll
-        for (u32 i = 0; i < COLUMN_BLOCKS; ++i) {
-          b_fragments[0][i][0] = load_turned(smem + SMEM_B + stage * SMEM_B_SLOT + smem_b_lane + i * 640 + 0, smem_b_turn);
-          b_fragments[0][i][1] = load_turned(smem + SMEM_B + stage * SMEM_B_SLOT + smem_b_lane + i * 640 + 16, smem_b_turn);
+        for (u32 i = 0; i < COLUMN_BLOCKS / 2; ++i) {
+          ldmatrix_x4(b_fragments[0][2 * i], smem + SMEM_B + stage * SMEM_B_SLOT + b_lane_settled + i * 1280);
         }
         #pragma unroll
         for (u32 i = 0; i < ROW_BLOCKS; ++i) {

@@ -175,19 +175,19 @@ ktl__golden(
         }
         cp_async_commit();
       }
-      cp_async_wait<2>();
-      __syncthreads();
-      #pragma unroll
-      for (u32 i = 0; i < ROW_BLOCKS; ++i) {
-        ldmatrix_x4(a_fragments[0][i], smem + SMEM_A + stage * SMEM_A_SLOT + a_lane + i * 512);
-      }
-      #pragma unroll
-      for (u32 i = 0; i < COLUMN_BLOCKS / 2; ++i) {
-        ldmatrix_x4(b_fragments[0][2 * i], smem + SMEM_B + stage * SMEM_B_SLOT + b_lane + i * 512);
-      }
       u32 k = k_first;
       #pragma unroll 1
       for (; k + 3 < k_last; ++k) {
+        cp_async_wait<2>();
+        __syncthreads();
+        #pragma unroll
+        for (u32 i = 0; i < ROW_BLOCKS; ++i) {
+          ldmatrix_x4(a_fragments[0][i], smem + SMEM_A + stage * SMEM_A_SLOT + a_lane + i * 512);
+        }
+        #pragma unroll
+        for (u32 i = 0; i < COLUMN_BLOCKS / 2; ++i) {
+          ldmatrix_x4(b_fragments[0][2 * i], smem + SMEM_B + stage * SMEM_B_SLOT + b_lane + i * 512);
+        }
         const u32 ahead = k + 3;
         {
           const u32 k = ahead;
@@ -236,6 +236,9 @@ ktl__golden(
           }
         }
         stage = (stage + 1) % 4;
+      }
+      #pragma unroll 1
+      for (; k < k_last; ++k) {
         cp_async_wait<2>();
         __syncthreads();
         #pragma unroll
@@ -246,9 +249,6 @@ ktl__golden(
         for (u32 i = 0; i < COLUMN_BLOCKS / 2; ++i) {
           ldmatrix_x4(b_fragments[0][2 * i], smem + SMEM_B + stage * SMEM_B_SLOT + b_lane + i * 512);
         }
-      }
-      #pragma unroll 1
-      for (; k < k_last; ++k) {
         cp_async_commit();
         #pragma unroll
         for (u32 i = 0; i < ROW_BLOCKS; ++i) {
@@ -258,16 +258,6 @@ ktl__golden(
           }
         }
         stage = (stage + 1) % 4;
-        cp_async_wait<2>();
-        __syncthreads();
-        #pragma unroll
-        for (u32 i = 0; i < ROW_BLOCKS; ++i) {
-          ldmatrix_x4(a_fragments[0][i], smem + SMEM_A + stage * SMEM_A_SLOT + a_lane + i * 512);
-        }
-        #pragma unroll
-        for (u32 i = 0; i < COLUMN_BLOCKS / 2; ++i) {
-          ldmatrix_x4(b_fragments[0][2 * i], smem + SMEM_B + stage * SMEM_B_SLOT + b_lane + i * 512);
-        }
       }
       __syncthreads();
       #pragma unroll
@@ -327,30 +317,54 @@ ktl__golden(
                   if (piece >= skipped && piece < behind) *reinterpret_cast<uint4*>(row + (static_cast<int>(column) - before) + w * 8) = own[i];
                 }
               }
+              else if (warp_row + 16 <= M && subtile_col + 64 <= N) {
+                uint4 own[4];
+                #pragma unroll
+                for (u32 i = 0; i < 4; ++i) {
+                  own[i] = load_shared_v4(slot + i * 576 + w * 16);
+                }
+                #pragma unroll
+                for (u32 i = 0; i < 4; ++i) {
+                  u16* const row = first + i * 4 * pitch;
+                  const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % 16 / 2;
+                  const int skipped = static_cast<u32>(reinterpret_cast<u64>(row)) % 32 == 0 ? 0 : 2 - static_cast<int>(static_cast<u32>(reinterpret_cast<u64>(row)) % 32 / 16);
+                  const int behind = STEP_N * 2 / 16 + skipped;
+                  const int piece = static_cast<int>(column) / 8 + w;
+                  if ((piece > 0 || before == 0) && piece < behind) *reinterpret_cast<uint4*>(row + (static_cast<int>(column) - before) + w * 8) = own[i];
+                }
+                if (column == 0) {
+                  #pragma unroll
+                  for (u32 i = 0; i < 4; ++i) {
+                    u16* const row = first + i * 4 * pitch;
+                    const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % 16 / 2;
+                    #pragma unroll
+                    for (int e = w; e < 8; e += 8) {
+                      if (before > 0 && e >= before) row[column - before + 0 * 8 + e] = static_cast<u16>(load_shared_b32(slot + i * 576 + 0 * 16 + e / 2 * 4) >> e % 2 * 16);
+                    }
+                  }
+                }
+              }
               else {
                 const int left = min(static_cast<int>(N - subtile_col), 64);  // not above 0: none
-                #pragma unroll 1
+                const int below = left > 0 ? static_cast<int>(M - warp_row) - static_cast<int>(lane / 8) : 0;
+                #pragma unroll
                 for (u32 i = 0; i < 4; ++i) {
-                  if (warp_row + lane / 8 + i * 4 >= M || left <= 0) break;
                   u16* const row = first + i * 4 * pitch;
                   const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % 16 / 2;
                   const int skipped = static_cast<u32>(reinterpret_cast<u64>(row)) % 32 == 0 ? 0 : 2 - static_cast<int>(static_cast<u32>(reinterpret_cast<u64>(row)) % 32 / 16);
                   const int behind = STEP_N * 2 / 16 + skipped;
                   const int others = at.n > 0 ? max(0, skipped * 8 - static_cast<int>(column)) : begins ? before : 0;
-                  const int end = min(before + left, behind * 8 - static_cast<int>(column)), from = w * 8;
+                  const int all = min(before + left, behind * 8 - static_cast<int>(column));
+                  const int end = static_cast<int>(i) * 4 < below ? all : 0, from = w * 8;
                   if (from >= others && from + 8 <= end) *reinterpret_cast<uint4*>(row + (static_cast<int>(column) - before) + from) = load_shared_v4(slot + i * 576 + w * 16);
-                  if (others > 0) {
-                    #pragma unroll
-                    for (int e = w; e < 8; e += 8) {
-                      if (e >= others && e < end) row[column - before + 0 * 8 + e] = static_cast<u16>(load_shared_b32(slot + i * 576 + 0 * 16 + e / 2 * 4) >> e % 2 * 16);
-                    }
+                  #pragma unroll
+                  for (int e = w; e < 8; e += 8) {
+                    if (others > 0 && e >= others && e < end) row[column - before + 0 * 8 + e] = static_cast<u16>(load_shared_b32(slot + i * 576 + 0 * 16 + e / 2 * 4) >> e % 2 * 16);
                   }
-                  if (is_last) {
-                    const int piece = end / 8;
-                    #pragma unroll
-                    for (int e = w; e < 8; e += 8) {
-                      if (e < end % 8 && piece * 8 >= others) row[column - before + piece * 8 + e] = static_cast<u16>(load_shared_b32(slot + i * 576 + piece * 16 + e / 2 * 4) >> e % 2 * 16);
-                    }
+                  const int piece = end / 8;
+                  #pragma unroll
+                  for (int e = w; e < 8; e += 8) {
+                    if (is_last && e < end % 8 && piece * 8 >= others) row[column - before + piece * 8 + e] = static_cast<u16>(load_shared_b32(slot + i * 576 + piece * 16 + e / 2 * 4) >> e % 2 * 16);
                   }
                 }
               }

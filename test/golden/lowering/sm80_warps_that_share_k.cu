@@ -179,25 +179,30 @@ ktl__golden(
             for (u32 i = 0; i < 1; ++i, from += (i64)16 * op_A_m) cp_async_16_if(to + i * 2048, from, i * 16 < rows, K - k_at - 1 >= 7);
           }
           {
-            const u32 t = anew(threadIdx.x), r = t / 4, c = t % 4;
-            const u32 k_at = k * TILE_K + r, free_at = at.n;
-            const u64 row = reinterpret_cast<u64>(op_B + free_at + (i64)(k_at) * op_B_k);
-            const u32 shift = static_cast<u32>(row) % 16, rows = k_at < K ? K - k_at : 0;
-            const u32 bytes = chunk_bytes(free_at < N ? min(N - free_at, 32) * 2 : 0, shift, c);
-            const u32 to = smem + SMEM_B + fill * SMEM_B_SLOT + r * 80 + c * 16;
-            const char* const from = reinterpret_cast<const char*>(row - shift) + c * 16;
-            #pragma unroll
-            for (u32 i = 0; i < 2; ++i) {
-              cp_async_16(to + i * 2560, from + (i64)(i * 32) * op_B_k * 2, i * 32 < rows ? bytes : 0);
+            const u32 t = anew(threadIdx.x), c = t % 4;
+            {
+              const u32 r = t / 4;
+              const u32 k_at = k * TILE_K + r, free_at = at.n;
+              const u64 row = reinterpret_cast<u64>(op_B + free_at + (i64)(k_at) * op_B_k);
+              const u32 shift = static_cast<u32>(row) % 16, rows = k_at < K ? K - k_at : 0;
+              const u32 bytes = chunk_bytes(free_at < N ? min(N - free_at, 32) * 2 : 0, shift, c);
+              const u32 to = smem + SMEM_B + fill * SMEM_B_SLOT + r * 80 + c * 16;
+              const char* const from = reinterpret_cast<const char*>(row - shift) + c * 16;
+              #pragma unroll
+              for (u32 i = 0; i < 2; ++i) {
+                cp_async_16(to + i * 2560, from + (i64)(i * 32) * op_B_k * 2, i * 32 < rows ? bytes : 0);
+              }
             }
           }
-          if (const u32 i = anew(threadIdx.x); i < 64) {
-            const u32 r = i, c = 4;
-            const u32 k_at = k * TILE_K + r, free_at = at.n;
-            const u64 row = reinterpret_cast<u64>(op_B + free_at + (i64)(k_at) * op_B_k);
-            const u32 shift = static_cast<u32>(row) % 16, rows = k_at < K ? K - k_at : 0;
-            const u32 bytes = chunk_bytes(free_at < N ? min(N - free_at, 32) * 2 : 0, shift, c);
-            cp_async_16(smem + SMEM_B + fill * SMEM_B_SLOT + r * 80 + c * 16, reinterpret_cast<const char*>(row - shift) + c * 16, rows > 0 ? bytes : 0);
+          if (const u32 t = anew(threadIdx.x), i = t % 32; i < 16) {
+            const u32 r = t / 32 * 8 + i % 8 + i / 8 * 32, c = 4;
+            {
+              const u32 k_at = k * TILE_K + r, free_at = at.n;
+              const u64 row = reinterpret_cast<u64>(op_B + free_at + (i64)(k_at) * op_B_k);
+              const u32 shift = static_cast<u32>(row) % 16, rows = k_at < K ? K - k_at : 0;
+              const u32 bytes = chunk_bytes(free_at < N ? min(N - free_at, 32) * 2 : 0, shift, c);
+              cp_async_16(smem + SMEM_B + fill * SMEM_B_SLOT + r * 80 + c * 16, reinterpret_cast<const char*>(row - shift) + c * 16, rows > 0 ? bytes : 0);
+            }
           }
           fill = (fill + 1) % 4;
         }
@@ -236,25 +241,30 @@ ktl__golden(
             for (u32 i = 0; i < 1; ++i, from += (i64)16 * op_A_m) cp_async_16_if(to + i * 2048, from, i * 16 < rows, K - k_at - 1 >= 7);
           }
           {
-            const u32 t = anew(threadIdx.x), r = t / 4, c = t % 4;
-            const u32 k_at = k * TILE_K + r, free_at = at.n;
-            const u64 row = reinterpret_cast<u64>(op_B + free_at + (i64)(k_at) * op_B_k);
-            const u32 shift = static_cast<u32>(row) % 16, rows = k_at < K ? K - k_at : 0;
-            const u32 bytes = chunk_bytes(free_at < N ? min(N - free_at, 32) * 2 : 0, shift, c);
-            const u32 to = smem + SMEM_B + fill * SMEM_B_SLOT + r * 80 + c * 16;
-            const char* const from = reinterpret_cast<const char*>(row - shift) + c * 16;
-            #pragma unroll
-            for (u32 i = 0; i < 2; ++i) {
-              cp_async_16(to + i * 2560, from + (i64)(i * 32) * op_B_k * 2, i * 32 < rows ? bytes : 0);
+            const u32 t = anew(threadIdx.x), c = t % 4;
+            {
+              const u32 r = t / 4;
+              const u32 k_at = k * TILE_K + r, free_at = at.n;
+              const u64 row = reinterpret_cast<u64>(op_B + free_at + (i64)(k_at) * op_B_k);
+              const u32 shift = static_cast<u32>(row) % 16, rows = k_at < K ? K - k_at : 0;
+              const u32 bytes = chunk_bytes(free_at < N ? min(N - free_at, 32) * 2 : 0, shift, c);
+              const u32 to = smem + SMEM_B + fill * SMEM_B_SLOT + r * 80 + c * 16;
+              const char* const from = reinterpret_cast<const char*>(row - shift) + c * 16;
+              #pragma unroll
+              for (u32 i = 0; i < 2; ++i) {
+                cp_async_16(to + i * 2560, from + (i64)(i * 32) * op_B_k * 2, i * 32 < rows ? bytes : 0);
+              }
             }
           }
-          if (const u32 i = anew(threadIdx.x); i < 64) {
-            const u32 r = i, c = 4;
-            const u32 k_at = k * TILE_K + r, free_at = at.n;
-            const u64 row = reinterpret_cast<u64>(op_B + free_at + (i64)(k_at) * op_B_k);
-            const u32 shift = static_cast<u32>(row) % 16, rows = k_at < K ? K - k_at : 0;
-            const u32 bytes = chunk_bytes(free_at < N ? min(N - free_at, 32) * 2 : 0, shift, c);
-            cp_async_16(smem + SMEM_B + fill * SMEM_B_SLOT + r * 80 + c * 16, reinterpret_cast<const char*>(row - shift) + c * 16, rows > 0 ? bytes : 0);
+          if (const u32 t = anew(threadIdx.x), i = t % 32; i < 16) {
+            const u32 r = t / 32 * 8 + i % 8 + i / 8 * 32, c = 4;
+            {
+              const u32 k_at = k * TILE_K + r, free_at = at.n;
+              const u64 row = reinterpret_cast<u64>(op_B + free_at + (i64)(k_at) * op_B_k);
+              const u32 shift = static_cast<u32>(row) % 16, rows = k_at < K ? K - k_at : 0;
+              const u32 bytes = chunk_bytes(free_at < N ? min(N - free_at, 32) * 2 : 0, shift, c);
+              cp_async_16(smem + SMEM_B + fill * SMEM_B_SLOT + r * 80 + c * 16, reinterpret_cast<const char*>(row - shift) + c * 16, rows > 0 ? bytes : 0);
+            }
           }
           fill = (fill + 1) % 4;
         }
