@@ -213,10 +213,14 @@ export function randomProblems(count: number, seed: number, kinds: readonly Rand
   return kinds.flatMap((kind) => problems[kind]())
 } // prettier-ignore
 
+/** From one drawing of an epilogue's shapes to the next. */
+const SEEDS_APART = 1_000_003
+
 /** `count` shapes with long sums, of each of which there is a problem for every one of the ten epilogues. */
 function epilogueProblems(count: number, seed: number): readonly Problem[] {
   const shapes: Problem[] = []
-  for (let own = seed; shapes.length < count; own++) {
+  // Far apart: neighbouring seeds would have most shapes in common.
+  for (let own = seed; shapes.length < count; own += SEEDS_APART) {
     const more = drawProblems({ count, seed: own, plain: true })!
     shapes.push(...more.filter(({ shape }) => shape.k >= LEAST_K_OF_EPILOGUES))
   }

@@ -3,12 +3,17 @@
  * of memory before a row is read, never more than its 16 bytes: allocations begin at multiples of them. Behind a row's end are zeros.
  */
 import { DTYPES } from '../../compiler/dtypes.ts'
+import { opsOf } from '../../compiler/ir/pipe.ts'
 import type { CopyTile } from '../../compiler/ir/pipe_loads.ts'
 import { operandNamed } from '../../compiler/ir/walk.ts'
 import { shiftedPitch } from '../../compiler/space/layout.ts'
 import { call, call0, note, slotAddress, type EmitContext } from './context.ts'
 import { copyOf, elementAddress, threadOf, unrolled } from './copy_address.ts'
 import { depthOrigin, positionIn } from './depth.ts'
+
+/** What copies the tiles of an operand. */
+export const tileCopy = (operand: string, c: EmitContext): CopyTile =>
+  [...opsOf(c.program)].find((op): op is CopyTile => op.op === 'copy_tile' && op.operand === operand)!
 
 /** Rows that are so many apart are shifted alike. */
 export const ALIKE = 8

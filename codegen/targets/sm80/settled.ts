@@ -2,7 +2,6 @@
  * Rows along k that were copied as they lie in memory, put where aligned ones would stand: each warp's own, in place, behind its copies of them. ldmatrix
  * reads them without conflicts, as rows of a shifted tile are an odd number of 16 bytes apart; else every warp would shift all that it reads.
  */
-import { opsOf } from '../../../compiler/ir/pipe.ts'
 import type { CopyTile } from '../../../compiler/ir/pipe_loads.ts'
 import type { SettleRows, TileSource } from '../../../compiler/ir/pipe_mma.ts'
 import { operandNamed } from '../../../compiler/ir/walk.ts'
@@ -10,7 +9,7 @@ import { DTYPES } from '../../../compiler/dtypes.ts'
 import { shiftedPitch } from '../../../compiler/space/layout.ts'
 import { call, call0, note, slotAddress, type EmitContext } from '../../pipe/context.ts'
 import { elementAddress } from '../../pipe/copy_address.ts'
-import { ALIKE, sharesOf, type RowShares } from '../../pipe/copy_shifted.ts'
+import { ALIKE, sharesOf, tileCopy, type RowShares } from '../../pipe/copy_shifted.ts'
 
 /** Words that a lane has under way at once. */
 const UNDER_WAY = 8
@@ -23,9 +22,6 @@ interface Walk extends RowShares {
   readonly turns: number
   readonly pitch: number
 }
-
-const copyOf = ({ operand }: Pick<TileSource, 'operand'>, c: EmitContext): CopyTile =>
-  [...opsOf(c.program)].find((op): op is CopyTile => op.op === 'copy_tile' && op.operand === operand)!
 
 function walkOf(copy: CopyTile, c: EmitContext): Walk {
   const shares = sharesOf(copy, c)
@@ -42,7 +38,7 @@ const names = ({ buffer }: Pick<TileSource, 'buffer'>): readonly [string, string
 
 /** Declares how many bytes behind its place a lane finds the words of each of its rows, and how far these are turned, for the tile at `at`. */
 export function emitSettled(source: TileSource, c: EmitContext): void {
-  const copy = copyOf(source, c)
+  const copy = tileCopy(source.operand, c)
   const operand = operandNamed(c.program.source, source.operand)
   const { ofWarp, words, turns } = walkOf(copy, c)
   const [from, turn] = names(source)
@@ -61,7 +57,7 @@ export function emitSettled(source: TileSource, c: EmitContext): void {
 }
 
 export function emitSettleRows(op: SettleRows, c: EmitContext): void {
-  const { rows, ofWarp, apart, rounds, words, turns, pitch } = walkOf(copyOf(op, c), c)
+  const { rows, ofWarp, apart, rounds, words, turns, pitch } = walkOf(tileCopy(op.operand, c), c)
   const [from, turn] = names(op)
   const where = note(c, `settle ${op.operand}`)
   const atOnce = 32 / words

@@ -3,13 +3,12 @@
  * distance is a multiple of 16 bytes. So a lane has one shift, or two where its rows lie along k, found once for each tile.
  */
 import { DTYPES } from '../../../compiler/dtypes.ts'
-import { opsOf } from '../../../compiler/ir/pipe.ts'
-import type { CopyTile } from '../../../compiler/ir/pipe_loads.ts'
 import type { TileSource } from '../../../compiler/ir/pipe_mma.ts'
 import { operandNamed } from '../../../compiler/ir/walk.ts'
 import { shiftedPitch } from '../../../compiler/space/layout.ts'
 import { call0, note, slotAddress, type EmitContext } from '../../pipe/context.ts'
 import { elementAddress } from '../../pipe/copy_address.ts'
+import { tileCopy } from '../../pipe/copy_shifted.ts'
 
 const pitchOf = ({ tile, operand }: TileSource, c: EmitContext): number =>
   shiftedPitch(tile, DTYPES[operandNamed(c.program.source, operand).dtype].storageBytes)
@@ -24,7 +23,7 @@ const names = ({ buffer, tile }: TileSource): readonly [string, string] => [
 export function emitShift(side: 'a' | 'b', source: TileSource, c: EmitContext): void {
   const { operand: name, tile } = source
   const operand = operandNamed(c.program.source, name)
-  const copy = [...opsOf(c.program)].find((op): op is CopyTile => op.op === 'copy_tile' && op.operand === name)!
+  const copy = tileCopy(name, c)
   const pitch = pitchOf(source, c)
   const [lanes, other] = names(source)
   const first = side === 'a' ? 'warp_m * WARP_M' : 'warp_n * WARP_N'
