@@ -114,6 +114,20 @@ const SUBJECTS: Readonly<Record<string, Subject>> = {
       ['the second block of rows is not added', /fmaf\(scale_low_1/g, 'fmaf(0.0f'],
     ],
   },
+  'rows put in place': {
+    signature: 'A: bf16[m, k], B: bf16[n, k]) -> D: bf16[m, n]',
+    extents: { m: 70, n: 133, k: 99 },
+    tile: [64, 64],
+    on: 'sm80',
+    schedule: 'schedule f on sm_80 {\n  tile 64x64\n  depth 32\n}',
+    edits: [
+      ['rows are not turned', /smem_b_turn\[\d\]\);/g, '0);'],
+      ['rows are moved as far as another row', 'smem_b_from[0], smem_b_turn[0]', 'smem_b_from[1], smem_b_turn[0]'],
+      ['a lane has the neighbouring row', 'lane / 8 * 2) * 48', '(lane / 8 ^ 1) * 2) * 48'],
+      ['a word stays where it was', /store_shared_b32\(own \+ 48, words\[1\]\);/, ''],
+      ['fragments of the other half of k', 'lane / 8 % 2 * 16', '(lane / 8 + 1) % 2 * 16'],
+    ],
+  },
   'f32 in parts': {
     signature: 'A: f32[m, k], B: f32[n, k]) -> D: f32[m, n]',
     extents: { m: 70, n: 72, k: 72 },
