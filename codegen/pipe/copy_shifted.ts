@@ -15,6 +15,10 @@ import { depthOrigin, positionIn } from './depth.ts'
 export const tileCopy = (operand: string, c: EmitContext): CopyTile =>
   [...opsOf(c.program)].find((op): op is CopyTile => op.op === 'copy_tile' && op.operand === operand)!
 
+/** Bytes of memory before the row at `k_at`, `free_at`, from the last multiple of 16 on. */
+export const rowShift = (copy: CopyTile, c: EmitContext): string =>
+  `static_cast<u32>(reinterpret_cast<u64>(${elementAddress(c, operandNamed(c.program.source, copy.operand), copy)})) % 16`
+
 /** Rows that are so many apart are shifted alike. */
 export const ALIKE = 8
 

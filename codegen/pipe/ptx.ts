@@ -127,40 +127,37 @@ export const loadMatrices = (transposed: boolean): string =>
       '    : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(address) : "memory");',
   )
 
+/** Of two matrices, addresses are those of lanes 0 to 15. */
+const ofMatrices = (matrices: 2 | 4, section: string): string =>
+  matrices === 2
+    ? ''
+    : `// Four 8 x 8 matrices of 16-bit elements (PTX ISA ${section}): lane l has the address of row l % 8 of matrix l / 8.\n`
+
 /** The same, to words. */
-const loadWords = (transposed: boolean): string =>
-  '// Four 8 x 8 matrices of 16-bit elements (PTX ISA 9.7.14.5.15): lane l has the address of row l % 8 of matrix l / 8.\n' +
-  inline(
-    `uint4 ldmatrix_x4${transposed ? '_trans' : ''}(u32 address)`,
-    `  uint4 v;\n  asm volatile("ldmatrix.sync.aligned.m8n8.x4${transposed ? '.trans' : ''}.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(v.x),` +
-      ' "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(address) : "memory");\n' +
-      '  return v;',
+const loadWords = (matrices: 2 | 4, transposed: boolean): string => {
+  const words = registers(matrices, (i) => `"=r"(v.${'xyzw'[i]})`)
+  return (
+    ofMatrices(matrices, '9.7.14.5.15') +
+    inline(
+      `uint${matrices} ldmatrix_x${matrices}${transposed ? '_trans' : ''}(u32 address)`,
+      `  uint${matrices} v;\n  asm volatile("ldmatrix.sync.aligned.m8n8.x${matrices}${transposed ? '.trans' : ''}.shared.b16` +
+        ` {${registers(matrices, (i) => `%${i}`)}}, [%${matrices}];" : ${words} : "r"(address) : "memory");\n` +
+        '  return v;',
+    )
   )
+}
 
-/** Of two, by the addresses of lanes 0 to 15. */
-const loadTwo = (transposed: boolean): string =>
-  inline(
-    `uint2 ldmatrix_x2${transposed ? '_trans' : ''}(u32 address)`,
-    `  uint2 v;\n  asm volatile("ldmatrix.sync.aligned.m8n8.x2${transposed ? '.trans' : ''}.shared.b16 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y)` +
-      ' : "r"(address) : "memory");\n' +
-      '  return v;',
+const storeMatrices = (matrices: 2 | 4, transposed: boolean): string => {
+  const of = (text: (word: string) => string): string => registers(matrices, (i) => text('abcd'[i]!))
+  return (
+    ofMatrices(matrices, '9.7.14.5.16') +
+    asm(
+      `void stmatrix_x${matrices}${transposed ? '_trans' : ''}(u32 address, ${of((word) => `u32 ${word}`)})`,
+      `stmatrix.sync.aligned.m8n8.x${matrices}${transposed ? '.trans' : ''}.shared.b16 [%0], {${registers(matrices, (i) => `%${i + 1}`)}};`,
+      `"r"(address), ${of((word) => `"r"(${word})`)}`,
+    )
   )
-
-const storeMatrices = (transposed: boolean): string =>
-  '// Four 8 x 8 matrices of 16-bit elements (PTX ISA 9.7.14.5.16): lane l has the address of row l % 8 of matrix l / 8.\n' +
-  asm(
-    `void stmatrix_x4${transposed ? '_trans' : ''}(u32 address, u32 a, u32 b, u32 c, u32 d)`,
-    `stmatrix.sync.aligned.m8n8.x4${transposed ? '.trans' : ''}.shared.b16 [%0], {%1, %2, %3, %4};`,
-    '"r"(address), "r"(a), "r"(b), "r"(c), "r"(d)',
-  )
-
-/** Two matrices, by the addresses of lanes 0 to 15. */
-const storeTwo = (transposed: boolean): string =>
-  asm(
-    `void stmatrix_x2${transposed ? '_trans' : ''}(u32 address, u32 a, u32 b)`,
-    `stmatrix.sync.aligned.m8n8.x2${transposed ? '.trans' : ''}.shared.b16 [%0], {%1, %2};`,
-    '"r"(address), "r"(a), "r"(b)',
-  )
+}
 
 /** Copies so many bytes, or zeros where it is not `inside`. */
 const copyIf = (bytes: 4 | 8): string =>
@@ -253,10 +250,10 @@ export const COPY_WRAPPERS: Readonly<Record<string, string>> = {
   ldmatrix_x4:
     '// Four 8 x 8 matrices of 16-bit elements, or of pairs of bytes or half words (PTX ISA 9.7.14.5.15): lane l has the\n' +
     `// address of row l % 8 of matrix l / 8.\n${loadMatrices(false)}`,
-  ldmatrix_x4_words: loadWords(false),
-  ldmatrix_x4_trans_words: loadWords(true),
-  ldmatrix_x2_words: loadTwo(false),
-  ldmatrix_x2_trans_words: loadTwo(true),
+  ldmatrix_x4_words: loadWords(4, false),
+  ldmatrix_x4_trans_words: loadWords(4, true),
+  ldmatrix_x2_words: loadWords(2, false),
+  ldmatrix_x2_trans_words: loadWords(2, true),
   store_shared_v4: asm(
     'void store_shared_v4(u32 address, u32 x, u32 y, u32 z, u32 w)',
     'st.shared.v4.b32 [%0], {%1, %2, %3, %4};',
@@ -362,10 +359,10 @@ export const STORE_WRAPPERS: Readonly<Record<string, string>> = {
     'st.shared.v2.b32 [%0], {%1, %2};',
     '"r"(address), "r"(x), "r"(y)',
   ),
-  stmatrix_x4: storeMatrices(false),
-  stmatrix_x4_trans: storeMatrices(true),
-  stmatrix_x2: storeTwo(false),
-  stmatrix_x2_trans: storeTwo(true),
+  stmatrix_x4: storeMatrices(4, false),
+  stmatrix_x4_trans: storeMatrices(4, true),
+  stmatrix_x2: storeMatrices(2, false),
+  stmatrix_x2_trans: storeMatrices(2, true),
 }
 
 /** Groups of asynchronous copies of a thread. */

@@ -175,9 +175,8 @@ function storeInside(
   condition: string,
   declare: () => void = () => undefined,
 ): void {
-  const { rows, step, count, pieces, per, pitch } = shape
-  // What would be further rows is another warp's.
-  const isRow = step > rows ? `lane / ${pieces} < ${rows}` : null
+  const { step, count, per, pitch } = shape
+  const isRow = isOwnRow(shape)
   c.out.line(`uint4 own[${count}];`)
   forRows(shape, c, () => {
     const own = `own[i] = ${call0(c, 'load_shared_v4', `slot + i * ${step * pitch} + w * ${PIECE_BYTES}`)};`
@@ -187,13 +186,18 @@ function storeInside(
     emitRow(shape, c)
     declare()
     const to = `row + (static_cast<int>(column) - before) + w * ${per}`
-    const stored = isRow === null ? condition : `${isRow} && ${condition}`
-    c.out.line(`if (${stored}) *reinterpret_cast<uint4*>(${to}) = own[i];`, where)
+    c.out.line(`if (${ofOwnRows(shape, condition)}) *reinterpret_cast<uint4*>(${to}) = own[i];`, where)
   })
 }
 
-/** What would be further rows is another warp's. */
-const rowGuard = ({ rows, step, pieces }: Shape): string => (step > rows ? `lane / ${pieces} < ${rows} && ` : '')
+/** What would be further rows is another warp's. null: there are none. */
+const isOwnRow = ({ rows, step, pieces }: Shape): string | null => (step > rows ? `lane / ${pieces} < ${rows}` : null)
+
+/** `condition`, of rows of the warp. */
+const ofOwnRows = (shape: Shape, condition: string): string => {
+  const isRow = isOwnRow(shape)
+  return isRow === null ? condition : `${isRow} && ${condition}`
+}
 
 function forRows({ count }: Shape, c: EmitContext, body: () => void): void {
   c.out.line('#pragma unroll')
@@ -208,7 +212,7 @@ function storeWhole(shape: Shape, c: EmitContext, where: object): void {
     forRows(shape, c, () => {
       emitRow(shape, c)
       const piece = `(e < before ? ${pieces} : 0)`
-      emitElements(shape, c, piece, `${rowGuard(shape)}before > 0 && (e < before ? is_last : begins)`, where)
+      emitElements(shape, c, piece, ofOwnRows(shape, 'before > 0 && (e < before ? is_last : begins)'), where)
     }),
   )
 }
@@ -238,7 +242,7 @@ function storeFirst(shape: Shape, c: EmitContext, where: object): void {
   c.out.block('if (column == 0)', () =>
     forRows(shape, c, () => {
       emitRow(shape, c)
-      emitElements(shape, c, '0', `${rowGuard(shape)}before > 0 && e >= before`, where)
+      emitElements(shape, c, '0', ofOwnRows(shape, 'before > 0 && e >= before'), where)
     }),
   )
 }

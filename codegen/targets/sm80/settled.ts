@@ -8,8 +8,7 @@ import { operandNamed } from '../../../compiler/ir/walk.ts'
 import { DTYPES } from '../../../compiler/dtypes.ts'
 import { shiftedPitch } from '../../../compiler/space/layout.ts'
 import { call, call0, note, slotAddress, type EmitContext } from '../../pipe/context.ts'
-import { elementAddress } from '../../pipe/copy_address.ts'
-import { ALIKE, sharesOf, tileCopy, type RowShares } from '../../pipe/copy_shifted.ts'
+import { ALIKE, rowShift, sharesOf, tileCopy, type RowShares } from '../../pipe/copy_shifted.ts'
 
 /** Words that a lane has under way at once. */
 const UNDER_WAY = 8
@@ -39,7 +38,6 @@ const names = ({ buffer }: Pick<TileSource, 'buffer'>): readonly [string, string
 /** Declares how many bytes behind its place a lane finds the words of each of its rows, and how far these are turned, for the tile at `at`. */
 export function emitSettled(source: TileSource, c: EmitContext): void {
   const copy = tileCopy(source.operand, c)
-  const operand = operandNamed(c.program.source, source.operand)
   const { ofWarp, words, turns } = walkOf(copy, c)
   const [from, turn] = names(source)
   const where = note(c, `shift of ${source.operand}`)
@@ -49,8 +47,7 @@ export function emitSettled(source: TileSource, c: EmitContext): void {
   c.out.block(`for (u32 i = 0; i < ${turns}; ++i)`, () => {
     const row = `warp * ${ofWarp} + lane / ${words} * ${turns} + i`
     c.out.line(`const u32 k_at = ${k}0, free_at = ${c.names.origin(copy.free)} + ${row};`, where)
-    const shift = `static_cast<u32>(reinterpret_cast<u64>(${elementAddress(c, operand, copy)})) % 16`
-    c.out.line(`const u32 shift = ${shift};`, where)
+    c.out.line(`const u32 shift = ${rowShift(copy, c)};`, where)
     c.out.line(`${from}[i] = shift / 4 * 4;`)
     c.out.line(`${turn}[i] = shift % 4 * 8;`)
   })

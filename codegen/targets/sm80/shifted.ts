@@ -7,8 +7,7 @@ import type { TileSource } from '../../../compiler/ir/pipe_mma.ts'
 import { operandNamed } from '../../../compiler/ir/walk.ts'
 import { shiftedPitch } from '../../../compiler/space/layout.ts'
 import { call0, note, slotAddress, type EmitContext } from '../../pipe/context.ts'
-import { elementAddress } from '../../pipe/copy_address.ts'
-import { tileCopy } from '../../pipe/copy_shifted.ts'
+import { rowShift, tileCopy } from '../../pipe/copy_shifted.ts'
 
 const pitchOf = ({ tile, operand }: TileSource, c: EmitContext): number =>
   shiftedPitch(tile, DTYPES[operandNamed(c.program.source, operand).dtype].storageBytes)
@@ -22,7 +21,6 @@ const names = ({ buffer, tile }: TileSource): readonly [string, string] => [
 /** Declares both, for the tile at `at`. */
 export function emitShift(side: 'a' | 'b', source: TileSource, c: EmitContext): void {
   const { operand: name, tile } = source
-  const operand = operandNamed(c.program.source, name)
   const copy = tileCopy(name, c)
   const pitch = pitchOf(source, c)
   const [lanes, other] = names(source)
@@ -30,7 +28,7 @@ export function emitShift(side: 'a' | 'b', source: TileSource, c: EmitContext): 
   const k = c.program.domain.sums ? 'at.k + ' : ''
   // Of warps that share k each begins with a step of its own.
   const own = c.program.registers!.deep === undefined ? '' : ` + warp_k * ${tile.major === 'k' ? 32 : 16 * pitch}`
-  const shift = `static_cast<u32>(reinterpret_cast<u64>(${elementAddress(c, operand, copy)})) % 16`
+  const shift = rowShift(copy, c)
   const where = note(c, `shift of ${name}`)
   const origin = c.names.origin(copy.free)
   c.out.line(`u32 ${lanes}, ${other};`)
