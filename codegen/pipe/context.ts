@@ -80,10 +80,30 @@ const placeOf = (per: Copies | undefined, slots: number, ring: string): string =
 
 /** Address of the slot that the role's ring variable points at; `ring`: another one over the same slots. */
 export function slotAddress(c: EmitContext, name: string, ring?: string): string {
-  const buffer = bufferOf(c.program, name)
-  const index = ring ?? buffer.ring
-  if (index === null) return `smem + ${constant(name)}`
-  return `smem + ${constant(name)} + ${placeOf(buffer.per, buffer.slots, index)} * ${constant(name)}_SLOT`
+  const behind = slotOffset(c, name, ring)
+  return `smem + ${constant(name)}${behind === null ? '' : ` + ${behind}`}`
+}
+
+/**
+ * Matrix descriptor of that slot, `plus` bytes further on: that of the first slot, which loops over k leave alone, and sixteenths of the bytes
+ * behind it.
+ */
+export function slotDescriptor(
+  c: EmitContext,
+  name: string,
+  layout: string,
+  plus: readonly (string | number)[] = [],
+): string {
+  const behind = slotOffset(c, name)
+  const first = ['smem', constant(name), ...plus].join(' + ')
+  return `${call0(c, 'smem_descriptor', first, layout)}${behind === null ? '' : ` + (${behind} >> 4)`}`
+}
+
+/** Bytes behind the first slot. */
+function slotOffset(c: EmitContext, name: string, ring?: string): string | null {
+  const { ring: own, per, slots } = bufferOf(c.program, name)
+  const index = ring ?? own
+  return index === null ? null : `${placeOf(per, slots, index)} * ${constant(name)}_SLOT`
 }
 
 /** Does any barrier tell apart the phases of this ring? */

@@ -108,7 +108,9 @@ export const COMMON_EMITTERS = {
   advance(op, c) {
     const { name, slots } = ringOf(c.program, op.ring)
     if (hasPhase(c.program, name)) c.out.line(`if (++${name} == ${slots}) { ${name} = 0; ${name}_phase ^= 1; }`)
-    else c.out.line(`${name} = (${name} + 1) % ${slots};`)
+    else if (Number.isInteger(Math.log2(slots))) c.out.line(`${name} = (${name} + 1) % ${slots};`)
+    // Other remainders take a multiplication.
+    else c.out.line(`if (++${name} == ${slots}) ${name} = 0;`)
   },
   find_rows: emitFindRows,
   copy_tile: emitCopyTile,

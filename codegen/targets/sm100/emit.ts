@@ -6,7 +6,16 @@ import { TILE_BYTES, TILE_INNER, TILE_OUTER } from '../../../compiler/stored/til
 import { emitAtoms } from './atoms.ts'
 import { PART_EMITTERS } from './parts.ts'
 import { ATOM_COLUMNS } from '../../../compiler/targets/tensor_core/scale_atoms.ts'
-import { barrierAddress, call, call0, leaderAddress, note, slotAddress, type EmitContext } from '../../pipe/context.ts'
+import {
+  barrierAddress,
+  call,
+  call0,
+  leaderAddress,
+  note,
+  slotAddress,
+  slotDescriptor,
+  type EmitContext,
+} from '../../pipe/context.ts'
 import { blockAt } from '../../pipe/depth.ts'
 import { COMMON_EMITTERS } from '../../pipe/emit.ts'
 import { EXCHANGE_EMITTERS } from '../../pipe/exchange.ts'
@@ -33,12 +42,10 @@ function scalesAt({ column, atoms }: AtomSource, perStep: number, free: 'm' | 'n
 
 function emitMma(op: Mma, c: EmitContext): void {
   const wrapper = `tcgen05_mma_${op.kind}_cg${c.program.cluster.pair}`
-  c.wrappers.add('smem_descriptor').add(wrapper)
+  c.wrappers.add(wrapper)
   const where = note(c, 'MMA')
-  c.out.line(`const u64 a = smem_descriptor(${slotAddress(c, op.a)}, A_LAYOUT);`, where)
-  op.products.forEach(({ b }, p) =>
-    c.out.line(`const u64 b${p} = smem_descriptor(${slotAddress(c, b)}, B_LAYOUT);`, where),
-  )
+  c.out.line(`const u64 a = ${slotDescriptor(c, op.a, 'A_LAYOUT')};`, where)
+  op.products.forEach(({ b }, p) => c.out.line(`const u64 b${p} = ${slotDescriptor(c, b, 'B_LAYOUT')};`, where))
   c.out.line('#pragma unroll')
   c.out.block(`for (u32 i = 0; i < ${op.steps}; ++i)`, () => {
     if (op.scales) {
@@ -123,9 +130,9 @@ export const SM100_EMITTERS: Emitters = {
   copy_atoms({ buffer, column, atoms }, c) {
     const where = note(c, `scales of ${buffer}`)
     const copy = grouped(c, 'tcgen05_copy_scales')
-    c.wrappers.add('smem_descriptor').add(copy)
+    c.wrappers.add(copy)
     c.out.block('', () => {
-      c.out.line(`const u64 scales = smem_descriptor(${slotAddress(c, buffer)}, SCALES_LAYOUT);`, where)
+      c.out.line(`const u64 scales = ${slotDescriptor(c, buffer, 'SCALES_LAYOUT')};`, where)
       c.out.line('#pragma unroll')
       c.out.line(`for (u32 i = 0; i < ${atoms.rows * atoms.steps}; ++i)`)
       c.out.line(`  ${copy}(tmem + ${column} + i * ${ATOM_COLUMNS}, scales + i * (${TILE_BYTES} >> 4));`, where)

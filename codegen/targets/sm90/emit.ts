@@ -6,7 +6,7 @@ import {
   constant,
   note,
   ringOf,
-  slotAddress,
+  slotDescriptor,
   type EmitContext,
 } from '../../pipe/context.ts'
 import { COMMON_EMITTERS } from '../../pipe/emit.ts'
@@ -63,11 +63,10 @@ function multiplyPart(op: WarpgroupMma, part: Part, wrapper: string, c: EmitCont
     ...(together > 1 ? [`warpgroup * ${rowBlocks * op.blockBytes}`] : []),
     ...(part.block > 0 ? [`${part.block * op.blockBytes}`] : []),
   ]
-  const a = [slotAddress(c, op.a), ...rows].join(' + ')
-  const b = `${slotAddress(c, op.products[part.product]!.b)}${part.column > 0 ? ` + ${part.columnBytes}` : ''}`
-  c.wrappers.add('smem_descriptor')
+  const a = slotDescriptor(c, op.a, 'A_LAYOUT', rows)
+  const b = slotDescriptor(c, op.products[part.product]!.b, 'B_LAYOUT', part.column > 0 ? [part.columnBytes] : [])
   c.out.block('', () => {
-    c.out.line(`const u64 a = smem_descriptor(${a}, A_LAYOUT), b = smem_descriptor(${b}, B_LAYOUT);`, where)
+    c.out.line(`const u64 a = ${a}, b = ${b};`, where)
     c.out.line(call(c, 'wgmma_fence'), where)
     c.out.line('#pragma unroll')
     c.out.line(
@@ -163,13 +162,10 @@ export const SM90_EMITTERS: Emitters = {
     const wrapper = wgmmaName(op.kind, op.n, transposed)
     c.definitions.set(wrapper, wgmmaText(op.kind, op.n, transposed))
     if (op.part) return multiplyPart(op, op.part, wrapper, c)
-    c.wrappers.add('smem_descriptor')
     const where = note(c, 'MMA')
-    const mine = together > 1 ? ` + warpgroup * ${rowBlocks * op.blockBytes}` : ''
-    c.out.line(`const u64 a = smem_descriptor(${slotAddress(c, op.a)}${mine}, A_LAYOUT);`, where)
-    op.products.forEach(({ b }, p) =>
-      c.out.line(`const u64 b${p} = smem_descriptor(${slotAddress(c, b)}, B_LAYOUT);`, where),
-    )
+    const mine = together > 1 ? [`warpgroup * ${rowBlocks * op.blockBytes}`] : []
+    c.out.line(`const u64 a = ${slotDescriptor(c, op.a, 'A_LAYOUT', mine)};`, where)
+    op.products.forEach(({ b }, p) => c.out.line(`const u64 b${p} = ${slotDescriptor(c, b, 'B_LAYOUT')};`, where))
     const step = ({ stepBytes }: { stepBytes: number }): string => `i * (${stepBytes} >> 4)`
     const multiply = (block: string): void => {
       for (const p of op.products.keys()) {
@@ -230,7 +226,7 @@ export const SM90_EMITTERS: Emitters = {
     // What is released was read by MMAs that are complete, and is written by TMA: no other memory to order.
     const remote = call0(c, 'remote_address', address, 'lane')
     c.out.line(
-      `if (${op.eachWarp ? '' : 'warp % 4 == 0 && '}lane < CLUSTER && producers_mask >> lane & 1) ${call(c, 'mbarrier_arrive_cluster', remote)}`,
+      `if (${op.eachWarp ? '' : 'warp % 4 == 0 && '}is_producer) ${call(c, 'mbarrier_arrive_cluster', remote)}`,
       where,
     )
   },

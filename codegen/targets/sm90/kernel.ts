@@ -21,7 +21,11 @@ export const SM90_TEXT: TargetText = {
     if (rowBlocks * products > 1 || together > 1)
       define(`ROW_BLOCKS = ${rowBlocks}`, 'blocks of 64 rows of a consumer warpgroup')
   },
-  prologue({ out }) {
-    out.line('[[maybe_unused]] const u32 warpgroup = warp / 4;')
+  prologue({ out, program: { cluster } }) {
+    // From one lane: known to be the same in all of a warp, so that what depends on it, as the stages of warpgroups that take turns and their
+    // descriptors, is computed in uniform registers, which MMAs take.
+    out.line('[[maybe_unused]] const u32 warpgroup = __shfl_sync(0xffffffff, warp / 4, 0);')
+    if (cluster.size > cluster.splits)
+      out.line('const bool is_producer = lane < CLUSTER && producers_mask >> lane & 1;')
   },
 }

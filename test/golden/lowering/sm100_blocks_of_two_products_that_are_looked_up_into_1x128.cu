@@ -607,9 +607,9 @@ ktl__golden(
           mbarrier_wait(smem + ACC_EMPTY + 8 * acc, acc_phase ^ 1);
           tcgen05_fence_after();
           {
-            const u64 a = smem_descriptor(smem + SMEM_A + stage * SMEM_A_SLOT, A_LAYOUT);
-            const u64 b0 = smem_descriptor(smem + SMEM_B + stage * SMEM_B_SLOT, B_LAYOUT);
-            const u64 b1 = smem_descriptor(smem + SMEM_B1 + stage * SMEM_B1_SLOT, B_LAYOUT);
+            const u64 a = smem_descriptor(smem + SMEM_A, A_LAYOUT) + (stage * SMEM_A_SLOT >> 4);
+            const u64 b0 = smem_descriptor(smem + SMEM_B, B_LAYOUT) + (stage * SMEM_B_SLOT >> 4);
+            const u64 b1 = smem_descriptor(smem + SMEM_B1, B_LAYOUT) + (stage * SMEM_B1_SLOT >> 4);
             #pragma unroll
             for (u32 i = 0; i < 4; ++i) {
               tcgen05_mma_f8f6f4_cg1(tmem + acc * ACC_COLUMNS, a + i * (32 >> 4), b0 + i * (32 >> 4), INSTRUCTION, i != 0);

@@ -340,8 +340,8 @@ ktl__golden(
         tcgen05_fence_after();
         for (u32 k = k_first; k < k_last; ++k) {
           mbarrier_wait(smem + FULL + 8 * stage, stage_phase);
-          const u64 a = smem_descriptor(smem + SMEM_A + stage * SMEM_A_SLOT, A_LAYOUT);
-          const u64 b0 = smem_descriptor(smem + SMEM_B + stage * SMEM_B_SLOT, B_LAYOUT);
+          const u64 a = smem_descriptor(smem + SMEM_A, A_LAYOUT) + (stage * SMEM_A_SLOT >> 4);
+          const u64 b0 = smem_descriptor(smem + SMEM_B, B_LAYOUT) + (stage * SMEM_B_SLOT >> 4);
           #pragma unroll
           for (u32 i = 0; i < 4; ++i) {
             tcgen05_mma_f16_cg1(tmem + acc * ACC_COLUMNS, a + i * (32 >> 4), b0 + i * (32 >> 4), INSTRUCTION, k != k_first || i != 0);

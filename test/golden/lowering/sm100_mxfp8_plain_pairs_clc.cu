@@ -375,19 +375,19 @@ ktl__golden(
           for (u32 k = k_first; k < k_last; ++k) {
             mbarrier_wait_cluster(smem + FULL + 8 * stage, stage_phase);
             {
-              const u64 scales = smem_descriptor(smem + SCALE_A + stage * SCALE_A_SLOT, SCALES_LAYOUT);
+              const u64 scales = smem_descriptor(smem + SCALE_A, SCALES_LAYOUT) + (stage * SCALE_A_SLOT >> 4);
               #pragma unroll
               for (u32 i = 0; i < 1; ++i)
                 tcgen05_copy_scales_cg2(tmem + 128 + i * 4, scales + i * (512 >> 4));
             }
             {
-              const u64 scales = smem_descriptor(smem + SCALE_B + stage * SCALE_B_SLOT, SCALES_LAYOUT);
+              const u64 scales = smem_descriptor(smem + SCALE_B, SCALES_LAYOUT) + (stage * SCALE_B_SLOT >> 4);
               #pragma unroll
               for (u32 i = 0; i < 1; ++i)
                 tcgen05_copy_scales_cg2(tmem + 132 + i * 4, scales + i * (512 >> 4));
             }
-            const u64 a = smem_descriptor(smem + SMEM_A + stage * SMEM_A_SLOT, A_LAYOUT);
-            const u64 b0 = smem_descriptor(smem + SMEM_B + stage * SMEM_B_SLOT, B_LAYOUT);
+            const u64 a = smem_descriptor(smem + SMEM_A, A_LAYOUT) + (stage * SMEM_A_SLOT >> 4);
+            const u64 b0 = smem_descriptor(smem + SMEM_B, B_LAYOUT) + (stage * SMEM_B_SLOT >> 4);
             #pragma unroll
             for (u32 i = 0; i < 4; ++i) {
               if (i > 0 && k * TILE_K + i * 32 >= K) break;

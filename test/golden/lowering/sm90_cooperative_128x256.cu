@@ -154,7 +154,7 @@ ktl__golden(
   // Without any k, one tile from outside the tensors is loaded: zeros.
   const u32 k_first = K > 0 ? 0 : 1, k_last = K > 0 ? (K + TILE_K - 1) / TILE_K : 2;
 
-  [[maybe_unused]] const u32 warpgroup = warp / 4;
+  [[maybe_unused]] const u32 warpgroup = __shfl_sync(0xffffffff, warp / 4, 0);
   if (warp == 8) {
     if (elect_one()) {
       prefetch_map(&map_a);
@@ -181,8 +181,8 @@ ktl__golden(
       float acc[128];
       for (u32 k = k_first; k < k_last; ++k) {
         mbarrier_wait(smem + FULL + 8 * stage, stage_phase);
-        const u64 a = smem_descriptor(smem + SMEM_A + stage * SMEM_A_SLOT + warpgroup * 8192, A_LAYOUT);
-        const u64 b0 = smem_descriptor(smem + SMEM_B + stage * SMEM_B_SLOT, B_LAYOUT);
+        const u64 a = smem_descriptor(smem + SMEM_A + warpgroup * 8192, A_LAYOUT) + (stage * SMEM_A_SLOT >> 4);
+        const u64 b0 = smem_descriptor(smem + SMEM_B, B_LAYOUT) + (stage * SMEM_B_SLOT >> 4);
         if (k * TILE_K + TILE_K <= K) {
           wgmma_fence();
           #pragma unroll

@@ -201,7 +201,7 @@ ktl__golden(
   const u32 k_first = has_k ? split * share : k_tiles + 1;
   const u32 k_last = has_k ? min(k_first + share, k_tiles) : k_first + 1;
 
-  [[maybe_unused]] const u32 warpgroup = warp / 4;
+  [[maybe_unused]] const u32 warpgroup = __shfl_sync(0xffffffff, warp / 4, 0);
   if (warp == 8) {
     if (elect_one()) {
       prefetch_map(&map_a);
@@ -229,8 +229,8 @@ ktl__golden(
       float acc[32];
       for (u32 k = k_first; k < k_last; ++k) {
         mbarrier_wait(smem + FULL + 8 * stage, stage_phase);
-        const u64 a = smem_descriptor(smem + SMEM_A + stage * SMEM_A_SLOT + warpgroup * 8192, A_LAYOUT);
-        const u64 b0 = smem_descriptor(smem + SMEM_B + stage * SMEM_B_SLOT, B_LAYOUT);
+        const u64 a = smem_descriptor(smem + SMEM_A + warpgroup * 8192, A_LAYOUT) + (stage * SMEM_A_SLOT >> 4);
+        const u64 b0 = smem_descriptor(smem + SMEM_B, B_LAYOUT) + (stage * SMEM_B_SLOT >> 4);
         if (k * TILE_K + TILE_K <= K) {
           wgmma_fence();
           #pragma unroll
@@ -252,7 +252,7 @@ ktl__golden(
         wgmma_wait_behind();
         if (k != k_first) {
           if (threadIdx.x % 128 == 0) mbarrier_arrive(smem + EMPTY + 8 * spent);
-          spent = (spent + 1) % 7;
+          if (++spent == 7) spent = 0;
         }
         if (++stage == 7) { stage = 0; stage_phase ^= 1; }
       }
@@ -263,7 +263,7 @@ ktl__golden(
       }
       wgmma_wait(acc);
       if (threadIdx.x % 128 == 0) mbarrier_arrive(smem + EMPTY + 8 * spent);
-      spent = (spent + 1) % 7;
+      if (++spent == 7) spent = 0;
       mbarrier_wait_cluster(smem + PARTIALS_EMPTY + 8 * partials, partials_phase ^ 1);
       if (warp == 0 && elect_one()) {
         mbarrier_arrive_expect_tx(smem + PARTIALS_FULL + 8 * partials, 32768);

@@ -182,7 +182,7 @@ ktl__golden(
   // Without any k, one tile from outside the tensors is loaded: zeros.
   const u32 k_first = K > 0 ? 0 : 1, k_last = K > 0 ? (K + TILE_K - 1) / TILE_K : 2;
 
-  [[maybe_unused]] const u32 warpgroup = warp / 4;
+  [[maybe_unused]] const u32 warpgroup = __shfl_sync(0xffffffff, warp / 4, 0);
   if (warp == 8) {
     if (elect_one()) {
       prefetch_map(&map_a);
@@ -216,7 +216,7 @@ ktl__golden(
         const float scale_low_0 = __uint_as_float(load_shared(smem + SCALE_A + stage * SCALE_A_SLOT + ((warpgroup * 1 + 0) * 64 + warp % 4 * ROWS_PER_WARP + lane / 4) / 1 * 4)), scale_high_0 = __uint_as_float(load_shared(smem + SCALE_A + stage * SCALE_A_SLOT + ((warpgroup * 1 + 0) * 64 + warp % 4 * ROWS_PER_WARP + lane / 4 + 8) / 1 * 4));
         const u32 scale_b_0 = smem + SCALE_B + stage * SCALE_B_SLOT;
         {
-          const u64 a = smem_descriptor(smem + SMEM_A + stage * SMEM_A_SLOT + warpgroup * 8192, A_LAYOUT), b = smem_descriptor(smem + SMEM_B + stage * SMEM_B_SLOT, B_LAYOUT);
+          const u64 a = smem_descriptor(smem + SMEM_A + warpgroup * 8192, A_LAYOUT) + (stage * SMEM_A_SLOT >> 4), b = smem_descriptor(smem + SMEM_B, B_LAYOUT) + (stage * SMEM_B_SLOT >> 4);
           wgmma_fence();
           #pragma unroll
           for (u32 i = 0; i < 1; ++i) wgmma_m64n128k32_f32_e4m3_e5m2(sums, a + i * (32 >> 4), b + i * (32 >> 4), i != 0);
@@ -239,7 +239,7 @@ ktl__golden(
         const float scale_low_1 = __uint_as_float(load_shared(smem + SCALE_A + stage * SCALE_A_SLOT + 512 + ((warpgroup * 1 + 0) * 64 + warp % 4 * ROWS_PER_WARP + lane / 4) / 1 * 4)), scale_high_1 = __uint_as_float(load_shared(smem + SCALE_A + stage * SCALE_A_SLOT + 512 + ((warpgroup * 1 + 0) * 64 + warp % 4 * ROWS_PER_WARP + lane / 4 + 8) / 1 * 4));
         const u32 scale_b_1 = smem + SCALE_B + stage * SCALE_B_SLOT + 512;
         {
-          const u64 a = smem_descriptor(smem + SMEM_A + stage * SMEM_A_SLOT + warpgroup * 8192, A_LAYOUT), b = smem_descriptor(smem + SMEM_B + stage * SMEM_B_SLOT, B_LAYOUT);
+          const u64 a = smem_descriptor(smem + SMEM_A + warpgroup * 8192, A_LAYOUT) + (stage * SMEM_A_SLOT >> 4), b = smem_descriptor(smem + SMEM_B, B_LAYOUT) + (stage * SMEM_B_SLOT >> 4);
           wgmma_fence();
           #pragma unroll
           for (u32 i = 0; i < 1; ++i) wgmma_m64n128k32_f32_e4m3_e5m2(sums, a + (1 + i) * (32 >> 4), b + (1 + i) * (32 >> 4), i != 0);
@@ -258,7 +258,7 @@ ktl__golden(
         const float scale_low_2 = __uint_as_float(load_shared(smem + SCALE_A + stage * SCALE_A_SLOT + 1024 + ((warpgroup * 1 + 0) * 64 + warp % 4 * ROWS_PER_WARP + lane / 4) / 1 * 4)), scale_high_2 = __uint_as_float(load_shared(smem + SCALE_A + stage * SCALE_A_SLOT + 1024 + ((warpgroup * 1 + 0) * 64 + warp % 4 * ROWS_PER_WARP + lane / 4 + 8) / 1 * 4));
         const u32 scale_b_2 = smem + SCALE_B + stage * SCALE_B_SLOT + 1024;
         {
-          const u64 a = smem_descriptor(smem + SMEM_A + stage * SMEM_A_SLOT + warpgroup * 8192, A_LAYOUT), b = smem_descriptor(smem + SMEM_B + stage * SMEM_B_SLOT, B_LAYOUT);
+          const u64 a = smem_descriptor(smem + SMEM_A + warpgroup * 8192, A_LAYOUT) + (stage * SMEM_A_SLOT >> 4), b = smem_descriptor(smem + SMEM_B, B_LAYOUT) + (stage * SMEM_B_SLOT >> 4);
           wgmma_fence();
           #pragma unroll
           for (u32 i = 0; i < 1; ++i) wgmma_m64n128k32_f32_e4m3_e5m2(sums, a + (2 + i) * (32 >> 4), b + (2 + i) * (32 >> 4), i != 0);
@@ -277,7 +277,7 @@ ktl__golden(
         const float scale_low_3 = __uint_as_float(load_shared(smem + SCALE_A + stage * SCALE_A_SLOT + 1536 + ((warpgroup * 1 + 0) * 64 + warp % 4 * ROWS_PER_WARP + lane / 4) / 1 * 4)), scale_high_3 = __uint_as_float(load_shared(smem + SCALE_A + stage * SCALE_A_SLOT + 1536 + ((warpgroup * 1 + 0) * 64 + warp % 4 * ROWS_PER_WARP + lane / 4 + 8) / 1 * 4));
         const u32 scale_b_3 = smem + SCALE_B + stage * SCALE_B_SLOT + 1536;
         {
-          const u64 a = smem_descriptor(smem + SMEM_A + stage * SMEM_A_SLOT + warpgroup * 8192, A_LAYOUT), b = smem_descriptor(smem + SMEM_B + stage * SMEM_B_SLOT, B_LAYOUT);
+          const u64 a = smem_descriptor(smem + SMEM_A + warpgroup * 8192, A_LAYOUT) + (stage * SMEM_A_SLOT >> 4), b = smem_descriptor(smem + SMEM_B, B_LAYOUT) + (stage * SMEM_B_SLOT >> 4);
           wgmma_fence();
           #pragma unroll
           for (u32 i = 0; i < 1; ++i) wgmma_m64n128k32_f32_e4m3_e5m2(sums, a + (3 + i) * (32 >> 4), b + (3 + i) * (32 >> 4), i != 0);
@@ -295,7 +295,7 @@ ktl__golden(
         }
         __syncwarp();
         if (lane == 0) mbarrier_arrive(smem + EMPTY + 8 * spent);
-        spent = (spent + 1) % 5;
+        if (++spent == 5) spent = 0;
         if (++stage == 5) { stage = 0; stage_phase ^= 1; }
       }
       constexpr u32 block = 0;

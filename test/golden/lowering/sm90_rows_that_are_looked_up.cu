@@ -236,7 +236,7 @@ ktl__golden(
   // Without any k, one tile from outside the tensors is loaded: zeros.
   const u32 k_first = K > 0 ? 0 : 1, k_last = K > 0 ? (K + TILE_K - 1) / TILE_K : 2;
 
-  [[maybe_unused]] const u32 warpgroup = warp / 4;
+  [[maybe_unused]] const u32 warpgroup = __shfl_sync(0xffffffff, warp / 4, 0);
   if (warp == 8) {
     if (elect_one()) {
       prefetch_map(&map_b);
@@ -263,8 +263,8 @@ ktl__golden(
       for (u32 k = k_first; k < k_last; ++k) {
         mbarrier_wait(smem + FULL + 8 * stage, stage_phase);
         fence_proxy_async();
-        const u64 a = smem_descriptor(smem + SMEM_A + stage * SMEM_A_SLOT + warpgroup * 8192, A_LAYOUT);
-        const u64 b0 = smem_descriptor(smem + SMEM_B + stage * SMEM_B_SLOT, B_LAYOUT);
+        const u64 a = smem_descriptor(smem + SMEM_A + warpgroup * 8192, A_LAYOUT) + (stage * SMEM_A_SLOT >> 4);
+        const u64 b0 = smem_descriptor(smem + SMEM_B, B_LAYOUT) + (stage * SMEM_B_SLOT >> 4);
         if (k * TILE_K + TILE_K <= K) {
           wgmma_fence();
           #pragma unroll
@@ -286,7 +286,7 @@ ktl__golden(
         wgmma_wait_behind();
         if (k != k_first) {
           if (threadIdx.x % 128 == 0) mbarrier_arrive(smem + EMPTY + 8 * spent);
-          spent = (spent + 1) % 6;
+          if (++spent == 6) spent = 0;
         }
         if (++stage == 6) { stage = 0; stage_phase ^= 1; }
       }
@@ -294,7 +294,7 @@ ktl__golden(
       has_tile = find_tile(walk, op_off, op_off_l, L, M, units_n, tile_group, cta + gridDim.x, next);
       wgmma_wait(acc);
       if (threadIdx.x % 128 == 0) mbarrier_arrive(smem + EMPTY + 8 * spent);
-      spent = (spent + 1) % 6;
+      if (++spent == 6) spent = 0;
       constexpr u32 block = 0;
       const u32 warp_row = at.m + (warpgroup * ROW_BLOCKS + block) * 64 + warp % 4 * ROWS_PER_WARP;
       [[maybe_unused]] const u32 row = warp_row + lane / 4;  // and the one 8 below
