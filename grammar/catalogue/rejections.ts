@@ -19,8 +19,8 @@ export const rejections = {
   KTL4511: entry<{ m: number; n: number }>({
     title: 'tile that no MMA has',
     explain:
-      'One CTA multiplies tiles of 64 or 128 rows by 16 to 256 columns in steps of 16, a pair those of 128 or 256 rows by 32 to 256 ' +
-      'columns in steps of 32.',
+      'One CTA multiplies tiles of 64 rows by 8 to 256 columns in steps of 8 (integers beyond 32: of 16) and of 128 rows by 16 to 256 in steps of 16, ' +
+      'a pair those of 128 or 256 rows by 32 to 256 columns in steps of 32.',
     wrong: {
       ktl: 'kernel g(A: f16[m, k], B: f16[n, k]) -> D: f16[m, n] { D = sum[k](A * B) }\nschedule g on sm_100 { mma 2cta; cluster 2x1; tile 128x48 }\n',
     },
@@ -29,7 +29,7 @@ export const rejections = {
     },
     word: ({ m, n }) => ({
       message: `no lowered MMA has the tile ${m}x${n}`,
-      help: 'use 64 or 128 rows and 16 to 256 columns in steps of 16; for pairs of CTAs 128 or 256 rows and columns in steps of 32',
+      help: 'use 64 or 128 rows and 16 to 256 columns in steps of 16, of 64 rows in steps of 8; for pairs of CTAs 128 or 256 rows and columns in steps of 32',
     }),
   }),
   KTL4513: entry<{ operand: string }>({

@@ -7,11 +7,11 @@ const odd = (
   schedule: string,
   body: string,
   extents: DeviceCase['extents'],
-  rest: Partial<DeviceCase> = {},
+  { target = 90, ...rest }: Partial<DeviceCase> & { readonly target?: 90 | 100 } = {},
 ): DeviceCase => {
   const kernel = `odd${columns}`
-  const source = `kernel ${kernel}${body}\nschedule ${kernel} on sm_90 {\n  tile 64x${columns}\n  ${schedule}\n}\n`
-  const design = { kind: 'sm90', tile: [64, columns] } as const
+  const source = `kernel ${kernel}${body}\nschedule ${kernel} on sm_${target} {\n  tile 64x${columns}\n  ${schedule}\n}\n`
+  const design = { kind: `sm${target}`, tile: [64, columns] } as const
   return {
     name: `columns: ${name}`,
     kernel,
@@ -81,4 +81,28 @@ export const ODD_CASES: readonly DeviceCase[] = [
       scalars: { alpha: 1 },
     },
   ),
+  odd('8 of tensor memory', 8, 'cluster 1x1', FULL, { m: 150, n: 8, k: 203 }, { target: 100, scalars: { alpha: 2 } }),
+  odd(
+    '72 of tensor memory that a cluster shares',
+    72,
+    'cluster 4x1',
+    FULL,
+    { m: 328, n: 200, k: 456 },
+    {
+      target: 100,
+      scalars: { alpha: 2 },
+    },
+  ),
+  odd(
+    '56 of tensor memory, transposed',
+    56,
+    'cluster 1x1\n  operands ba',
+    FULL,
+    { m: 70, n: 270, k: 200 },
+    {
+      target: 100,
+      scalars: { alpha: 2 },
+    },
+  ),
+  odd('24 of tensor memory, two outputs', 24, 'cluster 1x2', TWO, { m: 270, n: 141, k: 136 }, { target: 100 }),
 ]

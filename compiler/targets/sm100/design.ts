@@ -45,7 +45,7 @@ const FALLBACK: Entry<'none' | readonly [number, number]> = {
 
 export const SM100_ENTRIES = {
   mma: MMA,
-  tile: tileEntry([64, 128, 256]),
+  tile: tileEntry([64, 128, 256], true),
   cluster: CLUSTER,
   fallback: FALLBACK,
   scheduler: wordEntry('scheduler static', 'static', 'clc'),

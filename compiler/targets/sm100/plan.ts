@@ -76,13 +76,14 @@ export function planSm100(instance: Instance<Sm100Design>, graph: TileGraph): Sm
   if (design.parts > 1 && (gemm.groups || gemm.sums)) return rejection('KTL2904', { form: 'parts of k of groups' })
   const [tileM, tileN] = design.tile
   const ways = waysOf(gemm)
-  if (!legalTile(design, ways)) return rejection('KTL4511', { m: tileM, n: tileN })
   const cluster = planCluster(design)
   const { pair } = cluster
 
   const ctaRows = tileM / pair
   const kind = mmaOf(program, gemm, formFor(program, gemm), { oneOrder: true })
   if (isRejection(kind)) return kind
+  const isInteger = kind.accumulators.includes('i32')
+  if (!legalTile(design, ways, isInteger)) return rejection('KTL4511', { m: tileM, n: tileN })
   if (kind.scale && (ctaRows !== 128 || tileN % 64 !== 0)) return rejection('KTL4525', { m: tileM, n: tileN })
   const inputs = planOperands(
     program,
@@ -90,11 +91,11 @@ export function planSm100(instance: Instance<Sm100Design>, graph: TileGraph): Sm
     cluster,
     { a: ctaRows, b: (ways * tileN) / pair },
     isPacked(kind.kind) ? 'packed' : 'any',
+    { sliceStep: 1 },
   )
   if (isRejection(inputs)) return inputs
   const { a, b } = inputs
   const accumulator = gemm.accumulators[0]!
-  const isInteger = kind.accumulators.includes('i32')
   const [aType, bType] = [a.operand.dtype, b[0]!.operand.dtype]
   if (!kind.targets.includes(instance.target))
     return rejection('KTL4519', { a: aType, b: bType, target: instance.target })
@@ -220,9 +221,13 @@ function formFor(program: TensorProgram, gemm: Matmul): typeof mmaKindOf {
   return row ? scaledKindOf[row.scale.dtype]! : mmaKindOf
 }
 
-/** PTX ISA 9.7.16.2: M 64 or 128 on one CTA, where every 16 columns will do; 128 or 256 on a pair, every 32 of which suit all types. */
-function legalTile({ use2ctaMma, tile: [m, n] }: Sm100Design, ways: number): boolean {
-  const step = use2ctaMma ? 32 : 16
+/**
+ * PTX ISA 9.7.16.2: M 64 or 128 on one CTA, where every 16 columns will do, of 64 rows every 8, of integers up to 32; 128 or 256 on a pair, every 32 of
+ * which suit all types.
+ */
+function legalTile({ use2ctaMma, tile: [m, n] }: Sm100Design, ways: number, isInteger: boolean): boolean {
+  const byEight = m === 64 && (!isInteger || ways * n <= 32)
+  const step = use2ctaMma ? 32 : byEight ? 8 : 16
   return (use2ctaMma ? [128, 256] : [64, 128]).includes(m) && n % step === 0 && n >= step && ways * n <= 256
 }
 
