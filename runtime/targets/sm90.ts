@@ -43,7 +43,7 @@ export const wgmmaCycles = (n: number): number => Math.max(n / 2, 16 + n / 4)
  * is that of later kernels on an H100 (seed 731), `rows` and `fetchRows` of those that came then (741, 743). On an H100 and problems that nothing was fitted to (seed 651) the first choice is within
  * 1.9 % of the fastest in the geometric mean, 37 % at worst, the best of the first four within 0.2 %; half of the times are off by less than 8.5 %, and
  * Kendall's tau of the order is 0.83. Of few tiles and a long k (seed 711) these are 1.6, 8.5, 0.5, 6.9 % and 0.87. Where kernels of later mainloops
- * showed it (seed 1205 and six shapes on an H200, 1,176 runs), fifteen constants were moved, as little as possible. Cycles, and bytes per cycle. `l2` is the one of earlier times: by it fp8 products with scales rank as they were measured.
+ * showed it (seed 1205 and six shapes on an H200, 1,176 runs), fourteen constants were moved, as little as possible. Cycles, and bytes per cycle. `l2` is the one of earlier times: by it fp8 products with scales rank as they were measured.
  */
 export const SM90_CONSTANTS = {
   /** What L2 delivers to all SMs together; what several CTAs share by multicast counts once. */
