@@ -148,7 +148,7 @@ export interface CountOptions extends DiscoveryOptions {
  *
  * @example
  * const where = { design: { kind: 'simt' }, operands: { A: { dtype: 'f64' } } } as const
- * console.log(countKernels({ cc: 80, where }).instances) // 96
+ * console.log(countKernels({ cc: 80, where }).instances) // 112
  */
 export function countKernels(options: CountOptions = {}): KernelCount {
   const { cc = 100, providers, where } = optionsOf('options', options)
