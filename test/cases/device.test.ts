@@ -126,7 +126,7 @@ function runTable(spec: DeviceSpec): KtlKernel[] {
 
 describe('virtual-sm100', () => {
   const kernels = runTable('virtual-sm100')
-  test('in at most 70 nvcc runs, and one for each kernel of groups, of parts or of unaligned rows', () => {
+  test('in at most 72 nvcc runs, and one for each kernel of groups, of parts or of unaligned rows', () => {
     const forms = new Set(
       // Operands whose rows are padded may have another alignment.
       [...GROUPED_CASES, ...SPLIT_CASES, ...UNALIGNED_CASES, ...ODD_CASES].map(({ source, design, operands }) =>
@@ -134,7 +134,7 @@ describe('virtual-sm100', () => {
       ),
     )
     const names = kernels.map(({ metadata }) => metadata.kernelName)
-    expect(new Set(names).size).toBeLessThanOrEqual(70 + forms.size)
+    expect(new Set(names).size).toBeLessThanOrEqual(72 + forms.size)
   })
 })
 
