@@ -252,8 +252,8 @@ export type TileOp =
   /** For the k tile that is `by` after this one, if it exists. */
   | { readonly op: 'ahead'; readonly by: number; readonly body: readonly TileOp[] }
   | { readonly op: 'zero_cells' }
-  /** Fragments of k step `step` of the stage, into set `set` of two. */
   | SettleRows
+  /** Fragments of k step `step` of the stage, into set `set` of two. */
   | (FragmentSource & { readonly op: 'load_fragments'; readonly step: number; readonly set: 0 | 1 })
   /**
    * mma.sync of each block of 16 rows with each 8 columns, from the fragments of a set. `chunk`: of k, which is summed by itself, from nothing

@@ -1,5 +1,6 @@
 /** Tiles of an odd multiple of 8 columns, whose sub-tiles have no swizzle, and of which clusters share rows that are no whole swizzle atoms. */
 import type { DeviceCase } from '../../runtime/selftest/case.ts'
+import { scheduled } from './scheduled.ts'
 
 const odd = (
   name: string,
@@ -9,20 +10,16 @@ const odd = (
   extents: DeviceCase['extents'],
   { target = 90, ...rest }: Partial<DeviceCase> & { readonly target?: 90 | 100 } = {},
 ): DeviceCase => {
-  const kernel = `odd${columns}`
-  const source = `kernel ${kernel}${body}\nschedule ${kernel} on sm_${target} {\n  tile 64x${columns}\n  ${schedule}\n}\n`
-  const design = { kind: `sm${target}`, tile: [64, columns] } as const
-  return {
-    name: `columns: ${name}`,
-    kernel,
-    source,
-    types: {},
-    design,
+  const lines = `tile 64x${columns}\n  ${schedule}`
+  return scheduled(
+    `columns: ${name}`,
+    `odd${columns}`,
+    { kind: `sm${target}`, tile: [64, columns] },
+    lines,
+    body,
     extents,
-    operands: {},
-    inputs: 'integers',
-    ...rest,
-  }
+    rest,
+  )
 }
 
 const FULL =

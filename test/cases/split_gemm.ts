@@ -1,19 +1,13 @@
 /** Products whose k is cut into parts that meet in memory: more parts than k tiles, and parts that the CTAs of a cluster share. */
 import type { DeviceCase } from '../../runtime/selftest/case.ts'
+import { scheduled, type Design } from './scheduled.ts'
 
-const ON = { sm80: 'sm_80', sm90: 'sm_90', sm100: 'sm_100' } as const
-type Kind = keyof typeof ON
+type Kind = Exclude<Design['kind'], 'simt'>
 
-const split = (kind: Kind, name: string, kernel: string, schedule: string, body: string, k: number): DeviceCase => ({
-  name: `split: ${name}`,
-  kernel,
-  source: `kernel ${kernel}${body}\nschedule ${kernel} on ${ON[kind]} {\n  tile 64x64\n  ${schedule}\n  reassociate\n}\n`,
-  types: {},
-  design: { kind, tile: [64, 64] },
-  extents: { m: 150, n: 200, k },
-  operands: {},
-  inputs: 'integers',
-})
+const split = (kind: Kind, name: string, kernel: string, schedule: string, body: string, k: number): DeviceCase => {
+  const lines = `tile 64x64\n  ${schedule}\n  reassociate`
+  return scheduled(`split: ${name}`, kernel, { kind, tile: [64, 64] }, lines, body, { m: 150, n: 200, k })
+}
 
 const PLAIN = '(A: bf16[m, k], B: bf16[n, k], bias: f32[n]) -> D: bf16[m, n] { D = relu(sum[k](A * B) + bias) }'
 const GROUPS =

@@ -1,7 +1,6 @@
 /** Rows that begin anywhere: operands that are copied, outputs that leave as words of memory, and products of a few rows with a matrix. */
 import type { DeviceCase } from '../../runtime/selftest/case.ts'
-
-type Design = DeviceCase['design']
+import { scheduled, type Design } from './scheduled.ts'
 
 const unaligned = (
   name: string,
@@ -10,12 +9,8 @@ const unaligned = (
   body: string,
   extents: DeviceCase['extents'],
   operands: DeviceCase['operands'] = {},
-): DeviceCase => {
-  const kernel = `unaligned${schedule.length}`
-  const on = { simt: 'simt', sm80: 'sm_80', sm90: 'sm_90', sm100: 'sm_100' }[design.kind]
-  const source = `kernel ${kernel}${body}\nschedule ${kernel} on ${on} {\n  ${schedule}\n}\n`
-  return { name: `unaligned: ${name}`, kernel, source, types: {}, design, extents, operands, inputs: 'integers' }
-}
+): DeviceCase =>
+  scheduled(`unaligned: ${name}`, `unaligned${schedule.length}`, design, schedule, body, extents, { operands })
 
 const TILE = { kind: 'sm90', tile: [64, 64] } as const
 const WARPS = { kind: 'sm80', tile: [64, 64] } as const
