@@ -43,13 +43,15 @@ export const wgmmaCycles = (n: number): number => Math.max(n / 2, 16 + n / 4)
  * is that of later kernels on an H100 (seed 731), `rows` and `fetchRows` of those that came then (741, 743). On an H100 and problems that nothing was fitted to (seed 651) the first choice is within
  * 1.9 % of the fastest in the geometric mean, 37 % at worst, the best of the first four within 0.2 %; half of the times are off by less than 8.5 %, and
  * Kendall's tau of the order is 0.83. Of few tiles and a long k (seed 711) these are 1.6, 8.5, 0.5, 6.9 % and 0.87. Where kernels of later mainloops
- * showed it (seed 1205 and six shapes on an H200, 1,176 runs), fourteen constants were moved, as little as possible. Cycles, and bytes per cycle. `l2` is the one of earlier times: by it fp8 products with scales rank as they were measured.
+ * showed it (seed 1205 and six shapes on an H200, 1,176 runs), fourteen constants were moved, as little as possible. `l2`, `near` and `late` are those
+ * of 16 products with k of 700 to 2,600, with and without epilogues (seed 1206, 576 runs), where the first choice was 6.7 % off and is 4.5; of fp8 products with
+ * scales it is within 2.5 %. Cycles, and bytes per cycle.
  */
 export const SM90_CONSTANTS = {
   /** What L2 delivers to all SMs together; what several CTAs share by multicast counts once. */
-  l2: 5760,
+  l2: 5460,
   /** More of it for operands of so few bytes that each half of L2 holds them, without multicast. To 10 times of small products on an H100. */
-  near: 1.32,
+  near: 1.26,
   nearBytes: 16e6,
   /** More of it that rows cost which do not start at multiples of 128 bytes. */
   unaligned: 1.3,
@@ -65,7 +67,10 @@ export const SM90_CONSTANTS = {
   fillSm: 54.1,
   /** What the warps of a CTA copy where TMA cannot. */
   gather: 3.64,
-  /** A row of a box, which is up to 128 bytes, wherever it comes from: narrow tiles of operands contiguous along m or n have many. */
+  /**
+   * A row of a box, which is up to 128 bytes, wherever it comes from: narrow tiles of operands contiguous along m or n have many, and multicast does not
+   * make them fewer for who takes them in.
+   */
   boxRow: 1.68,
   /** One that lies beyond the operand and is filled with zeros, where all SMs are at work: they wait for each other. */
   outside: 5,
@@ -90,6 +95,8 @@ export const SM90_CONSTANTS = {
   rowwise: 3.95,
   gate: 1.71,
   arithmetic: 0.407,
+  /** Sub-tiles that TMA brings of a full operand, for each slot, which are asked for only when the slot has been read: their way from memory. */
+  late: 800,
   /**
    * A full operand that warps read in vectors and element by element, one contiguous along m, of which neighbours of a row are far apart; a store
    * element by element.
@@ -108,11 +115,11 @@ export const SM90_CONSTANTS = {
   sectors: 11,
   fetchRows: 20,
   /**
-   * Sums of parts, for a warpgroup: a multiply-add of a column pair, and what each part waits for. To 8 runs on an H200: with one
-   * warpgroup, which has no other to wait behind, and with two.
+   * Sums of parts, for a warpgroup: a multiply-add of a column pair, and what each part waits for. To 13 runs on an H200: with one
+   * warpgroup, which has no other to wait behind, with two and with three.
    */
   promote: 1.6,
-  part: 280,
+  part: 300,
   /** Of a stored output, for a column of 64 rows, and for a block that shares a scale: instructions, counted. */
   quantise: 5,
   block: 60,
@@ -207,7 +214,7 @@ export function estimateSm90(
   const loads = Math.max(
     total(({ tileBytes }) => tileBytes, true) / Math.min(costs.fillSm, costs.fill / busy),
     (total((operand) => l2StageBytes(operand, extents, costs)) * busy) / l2,
-    total(boxRowsOf) * costs.boxRow + (outside * busy * costs.outside) / machine.sms,
+    total(boxRowsOf, true) * costs.boxRow + (outside * busy * costs.outside) / machine.sms,
     sum(({ plan: { source, tileBytes } }) => (source === 'gather' ? tileBytes : 0)) / costs.gather,
   )
   const step = Math.max(mma, loads, promotionCycles(plan, mma, costs), leastStep(plan, costs))
@@ -388,7 +395,7 @@ const boxRowsOf = ({ tileBytes, boxExtents, operand }: OperandPlan): number =>
 
 /** `inside`: share of the columns that are in the operands. */
 function epilogueCycles(
-  { epilogue, program, rowBlocks, gemm, ahead, overlap }: Sm90Plan,
+  { epilogue, program, rowBlocks, gemm, ahead, overlap, subtiles, fetchSlots }: Sm90Plan,
   inside: number,
   costs: Sm90Constants,
 ): number {
@@ -405,12 +412,14 @@ function epilogueCycles(
         : 0
   }
   const loads = aux.reduce((sum, plan) => sum + loadOf(plan), 0)
+  const late = aux.some(({ fetch }) => fetch) ? (subtiles - fetchSlots) / fetchSlots : 0
   const storeOf = ({ store, block, contiguous }: OutputPlan): number =>
     costs[overlap ? 'sectors' : store === 'tma' && contiguous === 'm' ? 'turned' : STORES[store]] +
     (block === null ? 0 : costs.quantise + costs.block / block.size)
   const stores = outputs.reduce((sum, output) => sum + storeOf(output), 0)
   return (
     (rowBlocks * layout.columns * costs.subtile) / epilogue.subtileColumns +
+    late * costs.late +
     rowBlocks *
       layout.columns *
       (stores + loads + costs.gate * (gemm.accumulators.length - 1) + arithmeticCycles(program) * costs.arithmetic)

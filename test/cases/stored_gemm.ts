@@ -3,6 +3,7 @@
  * with extents that end inside of blocks, rows that are padded, and sums of nothing.
  */
 import type { CaseOperand, DeviceCase } from '../../runtime/selftest/case.ts'
+import { scheduled } from './scheduled.ts'
 
 type Extents = readonly [m: number, n: number, k: number]
 type Tile = readonly [number, number]
@@ -94,6 +95,21 @@ const SCALES: readonly DeviceCase[] = [
   stored('batches', '(A: e4m3[l, m, k] * f32[l, m, k/128], B: e4m3[n, k] * f32[n/128, k/128]) -> D: bf16[l, m, n] => D = sum[k](A * B)', [128, 128], [70, 72, 144]),
 ] // prettier-ignore
 
+/** Tiles that three warpgroups share: sums of all columns of a part, or of half of them. */
+const three = (name: string, columns: number, b: string, [m, n, k]: Extents): DeviceCase =>
+  scheduled(
+    `stored: three warpgroups, ${name}`,
+    `three${columns}`,
+    { kind: 'sm90', tile: [192, columns] },
+    `tile 192x${columns}`,
+    `(A: e4m3[m, k] * f32[m, k/128], B: e4m3[n, k] * ${b}) -> D: bf16[m, n] { D = sum[k](A * B) }`,
+    { m, n, k },
+  )
+const THREE: readonly DeviceCase[] = [
+  three('1x128 by 128x128', 128, 'f32[n/128, k/128]', [200, 264, 272]),
+  three('1x128 by 1x128', 160, 'f32[n, k/128]', [200, 328, 272]),
+]
+
 const BOTH_COPIES =
   '(A: bf16[m, k], B: bf16[n, k]) -> (D: e4m3[m, n] * ue8m0[m, n/32], T: e4m3[m, n] * ue8m0[m/32, n]) => x = sum[k](A * B)\n  D = x\n  T = x'
 
@@ -149,6 +165,6 @@ const OLDER: readonly DeviceCase[] = [
 ] // prettier-ignore
 
 /** Of SM90, where they do not say otherwise; other devices run kernels of theirs. */
-export const STORED_CASES: readonly DeviceCase[] = [...SCALES, ...OUTPUTS, ...OLDER].map((one) =>
+export const STORED_CASES: readonly DeviceCase[] = [...SCALES, ...THREE, ...OUTPUTS, ...OLDER].map((one) =>
   one.source!.includes('[l, ') ? { ...one, extents: { l: 2, ...one.extents } } : one,
 )

@@ -160,3 +160,19 @@ test.each(REFUSED)('is refused: %s', (_, b, a, sm90, tile, code) => {
   } // prettier-ignore
   expect(planInstance({ program, target: 'sm_90a', design })).toMatchObject({ code })
 })
+
+test('is refused: parts of 144 columns beside the accumulators of three warpgroups; those of 160 are halves', () => {
+  const program = bound(
+    'kernel g(A: e4m3[m, k] * f32[m, k/128], B: e4m3[n, k] * f32[n, k/128]) -> D: f32[m, n] { D = sum[k](A * B) }',
+  )
+  const plan = (columns: number) =>
+    planInstance({
+      program,
+      target: 'sm_90a',
+      design: {
+        kind: 'sm90', consumers: 'cooperative', tile: [192, columns, 128], cluster: [1, 1, 1], parts: 1, operands: 'ab', stages: 'auto',
+      }, // prettier-ignore
+    })
+  expect(plan(144)).toMatchObject({ code: 'KTL4521' })
+  expect(plan(160)).toMatchObject({ kind: 'sm90', parts: { columns: 80 } })
+})

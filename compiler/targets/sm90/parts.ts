@@ -11,10 +11,16 @@ import { SWIZZLE_SPAN } from '../tensor_core/operands.ts'
 import { inPairs, partsOf, type PartPlan } from '../tensor_core/parts.ts'
 import { areCopied, partScales, type ScalePlans } from '../tensor_core/scales.ts'
 
-/** Accumulators and a part of a thread; those of the part are free again in the epilogue. */
-const MAX_REGISTERS = 192
-/** Where scales of columns are loaded pair by pair, in several chunks, or the producer needs more for its own: ptxas spills behind it. */
-const MAX_BESIDE_SCALES = 176
+/**
+ * Accumulators and a part of a thread, by consumer warpgroups; those of the part are free again in the epilogue. `besideScales`: where scales of
+ * columns are loaded pair by pair, in several chunks, or the producer needs more for its own. ptxas spills behind it: 192 x 160 at 160 took 2.5 times
+ * as long.
+ */
+const MAX_REGISTERS: Readonly<Record<number, { readonly most: number; readonly besideScales: number }>> = {
+  1: { most: 192, besideScales: 176 },
+  2: { most: 192, besideScales: 176 },
+  3: { most: 128, besideScales: 112 },
+}
 export interface Shape {
   readonly products: number
   readonly rowBlocks: number
@@ -24,16 +30,19 @@ export interface Shape {
   readonly divisible: boolean
   /** Registers of a thread. */
   readonly accumulators: number
+  /** Consumers. */
+  readonly warpgroups: number
 }
 
 /** Of all columns where registers allow, else of half of them. KTL4521: not even those fit. */
 export function planParts(
   scales: ScalePlans,
-  { products, rowBlocks, columns, divisible, accumulators }: Shape,
+  { products, rowBlocks, columns, divisible, accumulators, warpgroups }: Shape,
   cells: PartRegisters['cells'],
 ): PartPlan | Rejection {
   const { chunks } = scales
-  const limit = inPairs(scales) || !areCopied(scales) ? MAX_BESIDE_SCALES : MAX_REGISTERS
+  const { most, besideScales } = MAX_REGISTERS[warpgroups]!
+  const limit = inPairs(scales) || !areCopied(scales) ? besideScales : most
   const divisors = divisible && (columns / 2) % (cells === 's32' ? 32 : 16) === 0 ? [1, 2] : [1]
   const registers = (divisor: number): number => accumulators + columns / divisor / 2
   const divisor = divisors.find((divisor) => registers(divisor) <= limit)

@@ -171,7 +171,14 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
   if (scales && isRejection(scales)) return scales
   if (scales && pingpong) return rejection('KTL2904', { form: 'scales in blocks of k for warpgroups that take turns' })
   const divisible = gemm.segments[0].b.every((name) => operandNamed(program, name).order.at(-1) === gemm.segments[0].k)
-  const shape = { products: products / ways, rowBlocks, columns: ways * tileN, divisible, accumulators: cells }
+  const shape = {
+    products: products / ways,
+    rowBlocks,
+    columns: ways * tileN,
+    divisible,
+    accumulators: cells,
+    warpgroups,
+  }
   const parts = scales && planParts(scales, shape, mma.d === 's32' ? 's32' : 'f32')
   if (parts && isRejection(parts)) return parts
 
