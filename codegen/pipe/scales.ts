@@ -34,9 +34,11 @@ function emitScaleLoad(op: ScaleLoad, c: EmitContext): void {
   const isLinear = !operand.axes.includes(free) || (blockOf(operand, free) ?? 1) === group
   const stride = operand.axes.includes(free) ? c.names.stride(operand.name, free) : '0'
   const copy = (i: string, element: string, inside: string): string => copyOne(c, op, operand, i, element, inside)
-  const bySingles = (): void => {
-    c.out.line(`const u32 first = ${thread};`)
+  const begin = (first: string): void => {
+    c.out.line(`const u32 first = ${first};`)
     if (isLinear) c.out.line(`auto* from = ${base} + ${offset('k_at', `${origin} + first * ${group}`)};`)
+  }
+  const bySingles = (): void => {
     c.out.line('#pragma unroll')
     c.out.block(`for (u32 i = 0; i < ${Math.ceil(count / threads)}; ++i)`, () => {
       c.out.line(`const u32 free_at = ${origin} + (first + i * ${threads}) * ${group};`)
@@ -50,8 +52,6 @@ function emitScaleLoad(op: ScaleLoad, c: EmitContext): void {
   }
   /** Neighbours in memory, four at a time: far fewer requests, of which shared memory has enough beside those of the MMAs. */
   const byFours = (): void => {
-    c.out.line(`const u32 first = ${thread} * 4;`)
-    c.out.line(`auto* from = ${base} + ${offset('k_at', `${origin} + first`)};`)
     c.out.line('#pragma unroll')
     c.out.block(`for (u32 i = 0; i < ${Math.ceil(count / threads / 4)}; ++i)`, () => {
       const index = `first + i * ${threads * 4}`
@@ -70,10 +70,16 @@ function emitScaleLoad(op: ScaleLoad, c: EmitContext): void {
   c.out.line(op.copies ? '#pragma unroll' : '#pragma unroll 1')
   c.out.block(`for (u32 chunk = 0; chunk < ${chunks}; ++chunk)`, () => {
     c.out.line(`const u32 k_at = ${depthOrigin(op.depth, c.program)} + chunk * ${chunk};`)
-    if (!inFours) return bySingles()
+    if (!inFours) {
+      begin(thread)
+      return bySingles()
+    }
     const aligned = [`reinterpret_cast<u64>(${base}) / 4`, ...others].map((x) => `static_cast<u32>(${x})`).join(' | ')
     const begins = op.free === c.program.domain.groups?.along ? ` && ${origin} % 4 == 0` : ''
-    c.out.block(`if (${stride} == 1 && (${aligned}) % 4 == 0${begins})`, byFours)
+    // One address for both ways: producers have few registers.
+    c.out.line(`const bool fours = ${stride} == 1 && (${aligned}) % 4 == 0${begins};`)
+    begin(`${thread} * (fours ? 4 : 1)`)
+    c.out.block('if (fours)', byFours)
     c.out.block('else', bySingles)
   })
 }

@@ -368,9 +368,10 @@ ktl__golden(
         #pragma unroll
         for (u32 chunk = 0; chunk < 1; ++chunk) {
           const u32 k_at = k * TILE_K + chunk * 128;
-          if (op_A_scale_m == 1 && (static_cast<u32>(reinterpret_cast<u64>(op_A_scale) / 4) | static_cast<u32>(op_A_scale_k)) % 4 == 0) {
-            const u32 first = lane * 4;
-            auto* from = op_A_scale + (i64)(at.m + first) * op_A_scale_m + (i64)((k_at) / 128) * op_A_scale_k;
+          const bool fours = op_A_scale_m == 1 && (static_cast<u32>(reinterpret_cast<u64>(op_A_scale) / 4) | static_cast<u32>(op_A_scale_k)) % 4 == 0;
+          const u32 first = lane * (fours ? 4 : 1);
+          auto* from = op_A_scale + (i64)(at.m + first * 1) * op_A_scale_m + (i64)((k_at) / 128) * op_A_scale_k;
+          if (fours) {
             #pragma unroll
             for (u32 i = 0; i < 1; ++i) {
               const u32 free_at = at.m + first + i * 128;
@@ -379,8 +380,6 @@ ktl__golden(
             }
           }
           else {
-            const u32 first = lane;
-            auto* from = op_A_scale + (i64)(at.m + first * 1) * op_A_scale_m + (i64)((k_at) / 128) * op_A_scale_k;
             #pragma unroll
             for (u32 i = 0; i < 4; ++i) {
               const u32 free_at = at.m + (first + i * 32) * 1;
