@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { planInstance } from '../../codegen/index.ts'
 import type { TensorProgram } from '../../compiler/ir/tensor.ts'
 import { machineFor } from '../../runtime/discovery/ranking/machine.ts'
+import { GemmArguments, getKernels, openDevice, ScaledOperand, type KtlKernel } from '../../runtime/index.ts'
 import { estimateSm90 } from '../../runtime/targets/sm90.ts'
 import { bound } from '../compiler/support.ts'
 
@@ -67,6 +68,23 @@ test('few rows: narrow tiles rank first', () => {
   const few = ['64x128', '128x64', '128x192', '128x256'].map((design) => modelled(BLOCKS, design, [128, 7168, 4096]))
   expect(Math.max(few[0]!, few[1]!)).toBeLessThan(Math.min(few[2]!, few[3]!))
 })
+
+test('few tiles with a long k: CTAs share it, of clusters or as parts; not where tiles fill the device', async () => {
+  const device = await openDevice('virtual-sm90')
+  const blocks = (rows: number, k: number): ScaledOperand =>
+    new ScaledOperand(device.empty('e4m3', [rows, k]), device.empty('f32', [rows, k / 128]), { mode: [1, 128] })
+  const first = (m: number, n: number, k: number): KtlKernel => {
+    const scale = device.empty('f32', [n, k / 128]).permute([1, 0])
+    const B = new ScaledOperand(device.empty('e4m3', [n, k]).permute([1, 0]), scale, { mode: [128, 1] })
+    const [kernel] = getKernels(new GemmArguments({ A: blocks(m, k), B, out: device.empty('bf16', [m, n]) }), { limit: 1 })
+    return kernel as KtlKernel
+  }
+  const isShared = ({ plan }: KtlKernel): boolean => plan.kind === 'sm90' && (plan.splits > 1 || plan.exchange !== null)
+  expect(isShared(first(176, 416, 15_616))).toBe(true)
+  expect(isShared(first(1248, 80, 15_872))).toBe(true)
+  expect(isShared(first(128, 7168, 4096))).toBe(false)
+  await device.close()
+}) // prettier-ignore
 
 test('more parts, and outputs in stored forms, cost more', () => {
   const extents = [4096, 4096, 4096] as const
