@@ -72,7 +72,7 @@ export async function benchSuite(command: SuiteCommand, context: Context): Promi
       `against   ${found.said}`,
       `times     ${timer.kind}; ${options.tried === 1 ? 'the instance that callers get' : `the fastest of the first ${options.tried} instances`}, ${options.rounds} rounds`,
     ]
-    const report: SuiteReport = { head, results, failures, times: timer.kind, cyclesPerMs: timer.cyclesPerMs, peak: peakOf(deviceKey(device)) } // prettier-ignore
+    const report: SuiteReport = { head, results, failures, tried: options.tried, times: timer.kind, cyclesPerMs: timer.cyclesPerMs, peak: peakOf(deviceKey(device)) } // prettier-ignore
     await tell(report, command, context)
     timer.close()
     return results.length === 0 || wrongOf(report).length > 0 ? EXIT.failed : EXIT.pass
@@ -132,17 +132,18 @@ async function tell(report: SuiteReport, { html, out: file }: SuiteCommand, { ou
   const text = suiteText(report)
   out.text(text)
   for (const result of report.results) {
-    const { problem, kernelName, place, ours, theirs, error, right } = result
+    const { problem, kernelName, place, ours, first, theirs, error, right } = result
     const { name, group, shape, a, b, out: type, orderA = 'mk', orderB, fusion } = problem
     const time = report.cyclesPerMs === null ? { ours: { ...ours } } : { modelledCycles: Math.round(ours.median * report.cyclesPerMs) } // prettier-ignore
     out.record('problem', {
       name, type: group.replace('random ', ''), dims: { ...shape }, a, b, out: type, orderA, orderB, epilogue: fusion?.name ?? null,
       operations: operationsOf(problem), bytes: bytesOf(problem), instance: kernelName, place, ...time, ofRoof: shareOfRoof(result, report.peak),
-      theirs: theirs && { ...theirs }, ratio: theirs && theirs.median / ours.median, error, right,
+      firstChoice: first.median / ours.median, theirs: theirs && { ...theirs }, ratio: theirs && theirs.median / ours.median, error, right,
     }) // prettier-ignore
   }
   for (const { problem, reason } of report.failures) out.record('failure', { name: problem.name, reason })
-  out.record('suite', { head: report.head, times: report.times, summary: { ...summaryOf(report) } })
+  const summary = summaryOf(report)
+  out.record('suite', { head: report.head, times: report.times, summary: summary && { ...summary, first: summary.first && { ...summary.first } } }) // prettier-ignore
   const company = companyOf(report.results)
   if (company !== null) out.note(company)
   if (html !== undefined) await write(html, suiteHtml(report), out)

@@ -141,7 +141,7 @@ describe('against the other side', () => {
     const peer = new Peer({ script: 'bench/gpu/cublas.py', fake: true })
     const problems = drawProblems({ count: FULL ? 24 : 14, seed: 2, types: TYPES, limits: { extent: 24, operations: 2 ** 14, bytes: 1e5 } })! // prettier-ignore
     const timer = createTimer(device)
-    const options = { device, timer, peer, tried: 1, rounds: 1, seed: 4, signal: new AbortController().signal }
+    const options = { device, timer, peer, tried: 2, rounds: 1, seed: 4, signal: new AbortController().signal }
     const plain = problems.filter(({ fusion }) => fusion === null || fusion.name !== 'silu')
     const results: SuiteResult[] = []
     try {
@@ -151,10 +151,16 @@ describe('against the other side', () => {
     }
     expect(results.filter(({ right }) => !right).map(({ problem, error }) => [problem.name, error])).toEqual([])
     expect(results.every(({ theirs }) => theirs !== null)).toBe(true)
-    const report: SuiteReport = { head: ['made up'], results, failures: [], times: 'modelled', cyclesPerMs: timer.cyclesPerMs, peak: peakOf('virtual-sm90') } // prettier-ignore
+    const report: SuiteReport = { head: ['made up'], results, failures: [], tried: 2, times: 'modelled', cyclesPerMs: timer.cyclesPerMs, peak: peakOf('virtual-sm90') } // prettier-ignore
     const summary = summaryOf(report)!
     expect([summary.value, summary.problems]).toEqual(['library / ktl', plain.length])
     expect(summary.worst).toBe(Math.min(...results.map(({ ours, theirs }) => theirs!.median / ours.median)))
+    expect(summary.first!.worst).toBe(Math.max(...results.map(({ ours, first }) => first.median / ours.median)))
+    expect(results.every(({ place, ours, first }) => (place > 0 ? first.median >= ours.median : first === ours))).toBe(
+      true,
+    )
+    expect(results.some(({ place }) => place > 0)).toBe(true)
+    expect(suiteText(report)).toMatch(/^first choice \/ ktl +\d+ +1\.\d{3} /m)
     expect(suiteText(report)).toMatch(/^The 10 worst$/m)
     expect(suiteText(report)).toContain(`all ${plain.length} results within their bounds`)
     expect(suiteHtml(report)).toContain('<title>Quantiles of the ratio</title>')
@@ -174,13 +180,17 @@ describe('against the other side', () => {
       }
     }
     const slow = sideOf('ktl', [20, 20, 20])
-    const measured = await compareWith(slow, sideOf('library', [10, 17, 15]), 1)
+    const measured = await compareWith({ ours: slow, rival: sideOf('library', [10, 17, 15]) }, 1)
     expect([measured.ours.median, measured.theirs!.median, slow.comparisons()]).toEqual([20, 15, 3])
     const fast = sideOf('ktl', [20])
-    expect((await compareWith(fast, sideOf('library', [19]), 1)).theirs!.median).toBe(19)
+    expect((await compareWith({ ours: fast, rival: sideOf('library', [19]) }, 1)).theirs!.median).toBe(19)
     const alone = sideOf('ktl', [20])
-    expect((await compareWith(alone, null, 1)).theirs).toBeNull()
+    expect((await compareWith({ ours: alone }, 1)).theirs).toBeNull()
     expect([fast.comparisons(), alone.comparisons()]).toEqual([1, 1])
+    const [best, first] = [sideOf('ktl', [20]), sideOf('first choice', [22])]
+    const three = await compareWith({ ours: best, first, rival: sideOf('library', [30]) }, 1)
+    expect([three.ours, three.first, three.theirs!].map(({ median }) => median)).toEqual([20, 22, 30])
+    expect((await compareWith({ ours: sideOf('ktl', [20]), rival: sideOf('library', [30]) }, 1)).first.median).toBe(20)
   })
 
   test('no PyTorch: which Python failed, and how', async () => {

@@ -6,7 +6,7 @@ import { withoutTuning } from '../../discovery/ranking/tuning.ts'
 import { KtlKernel } from '../../kernels/ktl_kernel.ts'
 import type { Summary } from '../statistics.ts'
 import { warmUpOf, type Timer } from '../timer.ts'
-import { tune } from '../tune.ts'
+import { tune, type Candidate } from '../tune.ts'
 import { workOf, type Work } from '../work.ts'
 import { boundOf, errorOf } from './check.ts'
 import { onDevice, onPaper, openProduct } from './open.ts'
@@ -22,6 +22,8 @@ export interface SuiteResult {
   readonly place: number
   readonly work: Work
   readonly ours: Summary
+  /** The cost model's first choice, in the same rounds. */
+  readonly first: Summary
   /** The library's; null: there is none, or it does not take the problem. */
   readonly theirs: Summary | null
   /** ‖out − expected‖ / ‖expected‖; null: not a number, or nobody to ask. */
@@ -68,8 +70,18 @@ export async function measureProblem(problem: Problem, options: SuiteOptions): P
     const rival = peer && (await rivalOf(problem, peer, seed))
     const { ranking } = await tune(differing(opened.args, options.tried), opened.args, timer, { rounds: 1, signal })
     const { subject, place } = ranking[0]!
-    const ours: Contestant = { name: 'ktl', round: (launches) => timer.round(subject, launches) }
-    const { ours: own, theirs } = await compareWith(ours, rival, timer.kind === 'modelled' ? 1 : rounds)
+    const contestant = (name: string, { subject }: Candidate): Contestant => ({
+      name,
+      round: (launches) => timer.round(subject, launches),
+    })
+    // Those that do not run are no choice.
+    const chosen = ranking.reduce((a, b) => (b.place < a.place ? b : a))
+    const field = {
+      ours: contestant('ktl', ranking[0]!),
+      first: chosen.place === place ? null : contestant('first choice', chosen),
+      rival,
+    }
+    const { ours: own, first, theirs } = await compareWith(field, timer.kind === 'modelled' ? 1 : rounds)
     const error = peer === null || peer.ended ? null : await errorOf(problem, opened.out, subject, peer)
     return {
       problem,
@@ -77,6 +89,7 @@ export async function measureProblem(problem: Problem, options: SuiteOptions): P
       place,
       work: workOf(subject.kernel.plan.program, subject.kernel.call(opened.args).extents),
       ours: own,
+      first,
       theirs,
       error,
       right: peer === null ? null : error !== null && error <= boundOf(problem),

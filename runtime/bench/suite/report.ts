@@ -17,6 +17,8 @@ export interface SuiteReport {
   readonly head: readonly string[]
   readonly results: readonly SuiteResult[]
   readonly failures: readonly SuiteFailure[]
+  /** Instances for each problem. */
+  readonly tried: number
   readonly times: 'measured' | 'modelled'
   readonly cyclesPerMs: number | null
   readonly peak: Peak | null
@@ -34,6 +36,16 @@ export interface SuiteSummary {
   readonly worst: number
   /** Problems below 0.90. */
   readonly below: number
+  /** Times of the cost model's first choice over those of the fastest that was tried; null: nothing else was. */
+  readonly first: ChoiceSummary | null
+}
+
+export interface ChoiceSummary {
+  readonly geomean: number
+  readonly median: number
+  /** 5 % of the problems are above. */
+  readonly high: number
+  readonly worst: number
 }
 
 const BELOW = 0.9
@@ -47,6 +59,7 @@ export function shareOfRoof({ problem, work, ours }: SuiteResult, peak: Peak | n
   return Math.max(work.operations / teraops / 1e9, work.bytes / peak.gigabytes / 1e6) / ours.median
 }
 
+const choiceOf = ({ ours, first }: SuiteResult): number => first.median / ours.median
 const ratioOf = ({ ours, theirs }: SuiteResult): number | null => theirs && theirs.median / ours.median
 
 /** Against the library where it is there, else against the roof. null: neither is known. */
@@ -62,6 +75,13 @@ function judged({ results, peak }: SuiteReport): { value: SuiteSummary['value'];
   return shares.length > 0 ? { value: 'of roof', known: shares } : null
 } // prettier-ignore
 
+const choiceSummary = (choices: readonly number[]): ChoiceSummary => ({
+  geomean: geomean(choices),
+  median: median(choices),
+  high: quantile(choices, 0.95),
+  worst: Math.max(...choices),
+})
+
 export function summaryOf(report: SuiteReport): SuiteSummary | null {
   const found = judged(report)
   if (!found) return null
@@ -74,6 +94,7 @@ export function summaryOf(report: SuiteReport): SuiteSummary | null {
     low: quantile(values, 0.05),
     worst: Math.min(...values),
     below: values.filter((value) => value < BELOW).length,
+    first: report.tried > 1 ? choiceSummary(found.known.map(({ result }) => choiceOf(result))) : null,
   }
 }
 
@@ -91,13 +112,13 @@ interface Table {
   readonly rows: readonly (readonly string[])[]
 }
 
-function tableOf(results: readonly SuiteResult[], { times, cyclesPerMs, peak }: SuiteReport): Table {
+function tableOf(results: readonly SuiteResult[], { times, cyclesPerMs, peak, tried }: SuiteReport): Table {
   const modelled = times === 'modelled'
   const against = results.some(({ theirs }) => theirs !== null)
   const checked = results.some(({ right }) => right !== null)
   const header = [
     ...HEADER, ...(modelled ? ['cycles (modelled)', 'of roof (modelled)'] : ['ktl µs', 'rounds', 'TFLOP/s', 'of roof']),
-    ...(against ? ['library µs', 'rounds', 'ratio'] : []), ...(checked ? ['error', 'check'] : []), 'instance',
+    ...(against ? ['library µs', 'rounds', 'ratio'] : []), ...(checked ? ['error', 'check'] : []), ...(tried > 1 ? ['first / ktl'] : []), 'instance',
   ] // prettier-ignore
   const rows = results.map((result) => {
     const { problem, ours, theirs, work, error, right, kernelName } = result
@@ -108,18 +129,18 @@ function tableOf(results: readonly SuiteResult[], { times, cyclesPerMs, peak }: 
     return [
       ...describe(problem), ...time,
       ...(against ? (theirs ? [microseconds(theirs), interval(theirs), ratio(ratioOf(result))] : ['', '', '']) : []),
-      ...(checked ? [error === null ? 'NaN' : error.toExponential(1), right ? 'ok' : 'WRONG'] : []), kernelName,
+      ...(checked ? [error === null ? 'NaN' : error.toExponential(1), right ? 'ok' : 'WRONG'] : []), ...(tried > 1 ? [ratio(choiceOf(result))] : []), kernelName,
     ]
   }) // prettier-ignore
   return { header, rows }
 }
 
 function quantileTable(summary: SuiteSummary): Table {
-  const { value, problems, geomean, median, low, worst, below } = summary
-  return {
-    header: ['what', 'problems', 'geomean', 'median', '5 % worst', 'worst', `below ${BELOW.toFixed(2)}`],
-    rows: [[value, String(problems), ratio(geomean), ratio(median), ratio(low), ratio(worst), String(below)]],
-  }
+  const { value, problems, geomean, median, low, worst, below, first } = summary
+  const rows = [[value, String(problems), ratio(geomean), ratio(median), ratio(low), ratio(worst), String(below)]]
+  if (first)
+    rows.push(['first choice / ktl', String(problems), ratio(first.geomean), ratio(first.median), ratio(first.high), ratio(first.worst), '']) // prettier-ignore
+  return { header: ['what', 'problems', 'geomean', 'median', '5 % worst', 'worst', `below ${BELOW.toFixed(2)}`], rows }
 }
 
 function worstOf(report: SuiteReport): readonly SuiteResult[] {

@@ -28,21 +28,30 @@ export async function takeTurns(field: readonly Contestant[], count: number): Pr
 /** A ratio below it is measured three times before it counts: the middle one does. */
 const FLOOR = 0.9
 
+interface Field {
+  readonly ours: Contestant
+  /** The cost model's first choice; null: that is ours. */
+  readonly first?: Contestant | null
+  readonly rival?: Contestant | null
+}
+
 interface Compared {
   readonly ours: Summary
+  readonly first: Summary
   /** null: there is no rival. */
   readonly theirs: Summary | null
 }
 
 /** `count` rounds of each. */
-export async function compareWith(ours: Contestant, rival: Contestant | null, count: number): Promise<Compared> {
+export async function compareWith({ ours, first = null, rival = null }: Field, count: number): Promise<Compared> {
+  const field = [ours, first, rival].filter((side) => side !== null)
   const once = async (): Promise<Compared> => {
-    const summaries = await takeTurns(rival ? [ours, rival] : [ours], count)
-    return { ours: summaries.get(ours.name)!, theirs: rival && summaries.get(rival.name)! }
+    const [own, ...others] = [...(await takeTurns(field, count)).values()]
+    return { ours: own!, first: (first && others[0]) ?? own!, theirs: (rival && others.at(-1)) ?? null }
   }
   const ratioOf = ({ ours, theirs }: Compared): number => (theirs ? theirs.median / ours.median : Infinity)
-  const first = await once()
-  if (ratioOf(first) >= FLOOR) return first
-  const all = [first, await once(), await once()]
+  const compared = await once()
+  if (ratioOf(compared) >= FLOOR) return compared
+  const all = [compared, await once(), await once()]
   return all.sort((a, b) => ratioOf(a) - ratioOf(b))[1]!
 }
