@@ -7,12 +7,15 @@ import type { Agent } from './agent.ts'
 import { clusterMaps } from './cluster.ts'
 import type { Blocked, Effects, Steps } from './effect.ts'
 import { CONTROL } from './effects_control.ts'
-import { DATA } from './effects_data.ts'
+import { EPILOGUE } from './effects_epilogue.ts'
+import { LOADS } from './effects_loads.ts'
+import { MMAS } from './effects_mma.ts'
+import { SUMS } from './effects_sums.ts'
 import { SYNC } from './effects_sync.ts'
 import { EnoughProblems, Machine, type Load } from './machine.ts'
 
 /** What each operation does. */
-const EFFECTS: Effects<TileOp['op'], Machine> = { ...CONTROL, ...SYNC, ...DATA }
+const EFFECTS: Effects<TileOp['op'], Machine> = { ...CONTROL, ...SYNC, ...LOADS, ...MMAS, ...SUMS, ...EPILOGUE }
 
 function* lifeOf(agent: Agent, m: Machine): Steps {
   const { setup, roles, teardown } = m.program

@@ -55,7 +55,7 @@ export const SM80_CONSTANTS = {
   addresses: 147,
   shifts: 84.5,
   /** Until code and parameters have come from memory, beyond a launch's own time. */
-  start: 4310,
+  start: 3920,
   /** A barrier of the CTA, and the first fragments behind it. */
   step: 38,
   /** Copies through registers, of one element each: bytes of an SM in a cycle. */

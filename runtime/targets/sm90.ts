@@ -75,7 +75,7 @@ export const SM90_CONSTANTS = {
   /** One that lies beyond the operand and is filled with zeros, where all SMs are at work: they wait for each other. */
   outside: 5,
   /** The least that a stage takes: wait, issue, release; and where warps gather elements. */
-  step: 226,
+  step: 210,
   stepGathered: 1000,
   /** How much slower SMs are that have been at work for a millisecond: their clock falls with what they draw. */
   heat: 0.21,
@@ -145,7 +145,7 @@ export const SM90_CONSTANTS = {
    * storing them and being counted, or finding those of the others, takes before. Stated, not fitted.
    */
   partsAll: 2150,
-  partsLatency: 545,
+  partsLatency: 627,
   /** Bytes of such sums that stay in L2; more of them go to DRAM and come back. */
   partsHeld: 9.85e6,
   /**
