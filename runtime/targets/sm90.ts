@@ -43,19 +43,19 @@ export const wgmmaCycles = (n: number): number => Math.max(n / 2, 16 + n / 4)
  * is that of later kernels on an H100 (seed 731), `rows` and `fetchRows` of those that came then (741, 743). On an H100 and problems that nothing was fitted to (seed 651) the first choice is within
  * 1.9 % of the fastest in the geometric mean, 37 % at worst, the best of the first four within 0.2 %; half of the times are off by less than 8.5 %, and
  * Kendall's tau of the order is 0.83. Of few tiles and a long k (seed 711) these are 1.6, 8.5, 0.5, 6.9 % and 0.87. Where kernels of later mainloops
- * showed it (seed 1205 and six shapes on an H200, 1,176 runs), fourteen constants were moved, as little as possible. `l2`, `near`, `turns` and `late` are those
- * of 16 products with k of 700 to 2,600, with and without epilogues (seed 1206, 576 runs), where the first choice was 6.7 % off and is 1.2; over nine files, among
- * them 130 drawn problems (seed 1209), it is 2.5 % off in the mean. Of fp8 products with scales it is within 2.5 %. Cycles, and bytes per cycle.
+ * showed it (seed 1205 and six shapes on an H200, 1,176 runs), fourteen constants were moved, as little as possible. `l2`, `near`, `nearBytes`, `turns` and `late`
+ * are those of 30 products with k of 700 to 2,600, with and without epilogues (seeds 1206 and 1211, 996 runs), as far as 130 drawn problems (seed 1209) and five files
+ * from before allow; `l2Spread`, `promoteScaled` and what is `beside` of fp8 products with scales. Cycles, and bytes per cycle.
  */
 export const SM90_CONSTANTS = {
   /**
    * What L2 delivers to all SMs together, and where sums of parts spread what they ask for; what several CTAs share by multicast counts once.
    */
   l2: 4800,
-  l2Spread: 5460,
+  l2Spread: 6500,
   /** More of it for operands of few bytes, without multicast. */
   near: 1.42,
-  nearBytes: 13e6,
+  nearBytes: 6e6,
   /** More of it that rows cost which do not start at multiples of 128 bytes. */
   unaligned: 1.3,
   /** What all SMs together take in. */
