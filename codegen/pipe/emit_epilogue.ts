@@ -2,6 +2,7 @@
 import type { TensorMapRule } from '../../compiler/ir/launch.ts'
 import type { EpilogueOp } from '../../compiler/ir/pipe_epilogue.ts'
 import { bufferOf, call, emitOps, note, slotAddress, type EmitContext } from './context.ts'
+import { subtileColumn } from './epilogue_values.ts'
 import { emitAuxLoad, emitCompute, emitDirectStore } from './epilogue.ts'
 import { emitFetchFirst, emitFetchNext } from './fetch.ts'
 import { emitMeasure, emitMeasureBegin, emitQuantise } from './quantise.ts'
@@ -70,7 +71,7 @@ export const EPILOGUE_EMITTERS: { readonly [K in EpilogueOp['op']]?: (op: OpOf<K
   row_store: emitRowStore,
   proxy_fence: (_, c) => c.out.line(call(c, 'fence_proxy_async'), note(c, 'fence for the async proxy')),
   tma_store(op, c) {
-    const col = c.program.layout.held === 'row' ? 'col' : 'subtile_col'
+    const col = subtileColumn(c)
     const row = `${bufferOf(c.program, op.buffer).per!.owner}_row`
     const batch = c.names.batchCoordinate(op.operand)
     const where = note(c, `TMA store ${op.operand}`)

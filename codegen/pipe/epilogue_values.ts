@@ -10,6 +10,10 @@ import { isBiased } from '../cuda/quantise.ts'
 import type { EmitContext } from './context.ts'
 import { blockAt } from './depth.ts'
 
+/** The first column of a sub-tile; of a lane's own, where it has a row, too. */
+export const subtileColumn = ({ program: { layout } }: EmitContext): string =>
+  layout.held === 'row' ? 'col' : 'subtile_col'
+
 export const operandOf = (c: EmitContext, name: string): TensorOperand => {
   const { operands, scalars } = c.program.source
   return operands.find((o) => o.name === name) ?? pointerOperand(scalars.find((s) => s.name === name)!)

@@ -4,20 +4,18 @@ import type { EpilogueOp, Quantise } from '../../compiler/ir/pipe_epilogue.ts'
 import { blockText, elementText, factorText, normText, scaleCode } from '../cuda/quantise.ts'
 import { emitQuantiseColumns } from './quantise_columns.ts'
 import { note, type EmitContext } from './context.ts'
-import { element, operandOf } from './epilogue_values.ts'
+import { element, operandOf, subtileColumn } from './epilogue_values.ts'
 
 type Measure = Extract<EpilogueOp, { op: 'measure' | 'measure_begin' }>
 
 /** The largest magnitudes of a block that is wider than a sub-tile, of each row of this lane. */
 const largestOf = (c: EmitContext, operand: string): string => `largest_${c.names.value(operand)}`
 
-const columnOf = (c: EmitContext): string => (c.program.layout.held === 'fragment' ? 'subtile_col' : 'col')
-
 function zeroBeyond(operand: string, c: EmitContext): void {
   const { tile } = c
   const value = c.names.value(operand)
   c.out.line('// What lies past the edge counts as 0.')
-  c.out.block(`if (${columnOf(c)} + ${c.program.subtileColumns} > ${c.names.edge('n')})`, () => {
+  c.out.block(`if (${subtileColumn(c)} + ${c.program.subtileColumns} > ${c.names.edge('n')})`, () => {
     c.out.line('#pragma unroll')
     c.out.line(
       `for (u32 j = 0; j < ${tile.count}; ++j) if (${tile.col('j')} >= ${c.names.edge('n')}) ${value}[j] = 0.0f;`,
@@ -106,7 +104,7 @@ function emitScales(
     const [mine, row, index] = isFragment
       ? [each === 4 ? [] : ['lane % 4 < 2'], '(lane % 2 * 2)', each === 4 ? '(i / 2 + lane % 4 / 2)' : '0']
       : [[], '0', 'i']
-    const column = `${columnOf(c)} + ${index} * ${block}`
+    const column = `${subtileColumn(c)} + ${index} * ${block}`
     const place = element(c, scale, { m: `(${tile.row(row)})`, n: `(${column})` })
     const inside = [...mine, tile.rowInBounds(row), `${column} < ${c.names.edge('n')}`].join(' && ')
     c.out.line(`if (${inside}) ${place} = code;`, where)

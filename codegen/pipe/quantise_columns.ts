@@ -6,7 +6,7 @@ import { DTYPES } from '../../compiler/dtypes.ts'
 import type { EpilogueOp, Quantise } from '../../compiler/ir/pipe_epilogue.ts'
 import { blockText, elementText, factorText, normText, scaleCode } from '../cuda/quantise.ts'
 import { bufferOf, call, call0, note, slotAddress, type EmitContext } from './context.ts'
-import { element, operandOf } from './epilogue_values.ts'
+import { element, operandOf, subtileColumn } from './epilogue_values.ts'
 
 type ShareLargest = Extract<EpilogueOp, { op: 'share_largest' }>
 
@@ -137,7 +137,7 @@ export function emitQuantiseColumns(op: Quantise, c: EmitContext): void {
   const known = form.global === null ? '' : 'norm'
   const isRow = layout.held === 'row'
   const { count, of, column, row, speaks } = heldBy(c, block)
-  const first = isRow ? 'col' : 'subtile_col'
+  const first = subtileColumn(c)
   /** The first row of its block exists: tiles begin with a block, those of a group where that does. */
   const firstRow = (at: string): string =>
     c.program.domain.groups?.along === 'm'

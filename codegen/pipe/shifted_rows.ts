@@ -1,30 +1,28 @@
 /**
- * Outputs whose rows begin anywhere, from fragments to memory: in shared memory each row stands as far behind a multiple of 16 bytes as in global
+ * Outputs whose rows begin anywhere, from registers to memory: in shared memory each row stands as far behind a multiple of 16 bytes as in global
  * memory, so that its pieces of 16 bytes leave whole. What the last piece of a sub-tile has is carried to the first one of the next: only the
  * ends of the rows of a warp are stored element by element.
  */
 import type { EpilogueOp } from '../../compiler/ir/pipe_epilogue.ts'
 import { PIECE_BYTES, SECTOR_BYTES, shiftedRowBytes } from '../../compiler/space/layout.ts'
-import { call, call0, note, rawType, slotAddress, type EmitContext } from './context.ts'
-import { element, operandOf, pairBits, storedBits } from './epilogue_values.ts'
-import { storeWhole as storeWords, type RowStore } from './row_words.ts'
+import { call0, note, rawType, slotAddress, type EmitContext } from './context.ts'
+import { element, operandOf, subtileColumn } from './epilogue_values.ts'
+import { storeWords, type RowStore } from './row_words.ts'
+import { emitCarry, firstColumn, overlaps, stageShifted } from './shifted_stage.ts'
 
 type StageWrite = Extract<EpilogueOp, { op: 'stage_write' }>
 
 /** Declares whether the rows of an output are words of memory. Such sub-tiles leave as they are, but for those that stick out of it. */
 function emitWords(op: StageWrite | RowStore, c: EmitContext): void {
   const operand = operandOf(c, op.operand)
-  const first = `reinterpret_cast<u64>(&${element(c, operand, { m: 'warp_row', n: 'subtile_col' })})`
+  const first = `reinterpret_cast<u64>(&${element(c, operand, { m: 'warp_row', n: subtileColumn(c) })})`
   const pitch = `static_cast<u64>(${c.names.stride(op.operand, c.names.m)})`
   c.out.line(`const bool words = (${first} | ${pitch} * ${op.bytes}) % 4 == 0;`)
 }
 
-/** Do tiles overlap, and store whole sectors alone? */
-const overlaps = (c: EmitContext): boolean => c.program.domain.columns.step !== undefined
-
 /** Is all of the sub-tile inside of the output? */
 const isInside = (c: EmitContext): string =>
-  `warp_row + ${c.program.layout.rowsPerWarp} <= ${c.names.end('m')} && subtile_col + ${c.program.subtileColumns} <= ${c.names.edge('n')}`
+  `warp_row + ${c.program.layout.rowsPerWarp} <= ${c.names.end('m')} && ${subtileColumn(c)} + ${c.program.subtileColumns} <= ${c.names.edge('n')}`
 
 /** `asWords`: of whole sub-tiles of words. */
 export function stageAnywhere(op: StageWrite, c: EmitContext, asWords: () => void): void {
@@ -45,49 +43,11 @@ export function storeAnywhere(op: RowStore, c: EmitContext): void {
     if (overlaps(c)) return storeShifted(op, c)
     emitWords(op, c)
     c.out.block(`if (words && ${isInside(c)})`, () => {
-      const first = `&${element(c, operand, { m: 'warp_row', n: 'subtile_col' })}`
+      const first = `&${element(c, operand, { m: 'warp_row', n: subtileColumn(c) })}`
       c.out.line(`${raw}* const first = reinterpret_cast<${raw}*>(${first});`, where)
       storeWords(op, c, where)
     })
     c.out.block('else', () => storeShifted(op, c))
-  })
-}
-
-/** Bytes of a row before its first column in the slot: the same in all sub-tiles, which are whole pieces apart. */
-const shiftOf = (op: StageWrite, c: EmitContext, row: string): string =>
-  `static_cast<u32>(reinterpret_cast<u64>(&${element(c, operandOf(c, op.operand), { m: `(${row})`, n: '(subtile_col - column)' })})) % 16`
-
-/** Rows lane / 4 and lane / 4 + 8, columns in pairs. */
-function stageShifted(op: StageWrite, c: EmitContext): void {
-  const { subtileColumns: columns, layout } = c.program
-  const { bytes } = op
-  const pitch = shiftedRowBytes(columns, bytes)
-  const where = { role: c.role?.name ?? null, note: `stage ${op.operand}` }
-  c.out.block('', () => {
-    c.out.line(`const u32 slot = ${slotAddress(c, op.buffer)};`, where)
-    c.out.block(`if (column > 0${overlaps(c) ? '' : ' && !words'} && lane < ${layout.rowsPerWarp})`, () => {
-      emitCarry(c, `slot + ${op.carry} + lane * 16`, `slot + lane * ${pitch}`, 'the row so far')
-    })
-    c.out.line('__syncwarp();')
-    c.out.line(
-      `const u32 shift0 = ${shiftOf(op, c, 'warp_row + lane / 4')}, shift1 = ${shiftOf(op, c, 'warp_row + lane / 4 + 8')};`,
-    )
-    for (const i of [0, 1])
-      c.out.line(`const u32 to${i} = slot + (lane / 4 + ${8 * i}) * ${pitch} + shift${i} + lane % 4 * ${2 * bytes};`)
-    c.out.line('#pragma unroll')
-    c.out.block(`for (u32 j = 0; j < ${c.tile.count}; j += 2)`, () => {
-      const to = `(j / 2 % 2 == 0 ? to0 : to1) + j / 4 * ${8 * bytes}`
-      if (bytes === 4) {
-        for (const [e, value] of ['j', 'j + 1'].entries())
-          c.out.line(call(c, 'store_shared_b32', `${to} + ${4 * e}`, storedBits(c, op.operand, value)), where)
-        return
-      }
-      // One by one: a pair may belong to two words.
-      c.out.line(`const u32 pair = ${pairBits(c, op, 'j', 'j + 1')};`, where)
-      const [wrapper, type] = bytes === 1 ? ['store_shared_b8', 'u32'] : ['store_shared_b16', 'u16']
-      for (const [e, value] of ['pair', `pair >> ${8 * bytes}`].entries())
-        c.out.line(call(c, wrapper, `${to} + ${bytes * e}`, `static_cast<${type}>(${value})`), where)
-    })
   })
 }
 
@@ -107,27 +67,23 @@ function storeShifted(op: RowStore, c: EmitContext): void {
     )
     const words = overlaps(c) ? '' : 'words || '
     c.out.line(
-      `const bool begins = ${words}column == 0, is_last = ${words}column + ${columns} >= ${layout.columns} || subtile_col + ${columns} >= ${edge};`,
+      `const bool begins = ${words}column == 0, is_last = ${words}column + ${columns} >= ${layout.columns} || ${subtileColumn(c)} + ${columns} >= ${edge};`,
     )
     // From the warp's first column on: the same in all sub-tiles.
-    const first = at(`warp_row + lane / ${pieces}`, '(subtile_col - column)')
+    const first = at(`warp_row + lane / ${pieces}`, firstColumn(c))
     c.out.line(`${raw}* const first = reinterpret_cast<${raw}*>(${first});`, where)
     if (overlaps(c)) {
       c.out.block(`if (at.n > 0 && ${isInside(c)})`, () => storeOwn(shape, c, 'piece >= skipped', where))
       c.out.block(`else if (${isInside(c)})`, () => storeFirst(shape, c, where))
     } else c.out.block(`if (${isInside(c)})`, () => storeWhole(shape, c, where))
     c.out.block('else', () => storeCut(shape, c, where))
+    // Lanes that have whole rows have carried them.
+    if (layout.held === 'row') return
     c.out.block(`if (!is_last && lane < ${layout.rowsPerWarp})`, () => {
       const row = `${slotAddress(c, op.buffer)} + lane * `
       emitCarry(c, `${row}${pitch} + ${pieces * 16}`, `${row}16 + ${op.carry}`, 'what the next sub-tile begins with')
     })
   })
-}
-
-/** A piece of a row from one place of the slot to another. */
-function emitCarry(c: EmitContext, from: string, to: string, what: string): void {
-  c.out.line(`const uint4 carried = ${call0(c, 'load_shared_v4', from)};`, note(c, what))
-  c.out.line(call(c, 'store_shared_v4', to, ...['x', 'y', 'z', 'w'].map((word) => `carried.${word}`)))
 }
 
 /** A lane has piece `w` of every `step`-th row, `count` times; `per`: elements of a piece. */
@@ -251,7 +207,7 @@ function storeFirst(shape: Shape, c: EmitContext, where: object): void {
 function storeCut(shape: Shape, c: EmitContext, where: object): void {
   const { rows, columns, step, pieces, per, pitch } = shape
   c.out.line(
-    `const int left = min(static_cast<int>(${c.names.edge('n')} - subtile_col), ${columns});  // not above 0: none`,
+    `const int left = min(static_cast<int>(${c.names.edge('n')} - ${subtileColumn(c)}), ${columns});  // not above 0: none`,
   )
   const below = `static_cast<int>(${c.names.end('m')} - warp_row)`
   c.out.line(

@@ -5,7 +5,7 @@ import { swizzled } from '../../compiler/space/layout.ts'
 import { bufferOf, call0, note, rawType, slotAddress, type EmitContext } from './context.ts'
 import { element, operandOf, pairBits, stored, storedBits, word } from './epilogue_values.ts'
 import { LANE_ROW, MATRIX_ROW, PAIR_ROW, transposedMatrices } from './register_tile.ts'
-import { storeWords, type RowStore } from './row_words.ts'
+import type { RowStore } from './row_words.ts'
 import { stageDense, storeDense } from './dense_rows.ts'
 import { stageAnywhere, storeAnywhere } from './shifted_rows.ts'
 
@@ -19,11 +19,11 @@ function stagingAddress(op: StageWrite, c: EmitContext): string {
 }
 
 export function emitStageWrite(op: StageWrite, c: EmitContext): void {
-  const anywhere = (): void => stageAnywhere(op, c, () => stageFragment(op, c))
+  const boxes = (): void => (c.program.layout.held === 'row' ? stageRows : stageFragment)(op, c)
+  const anywhere = (): void => stageAnywhere(op, c, boxes)
   if (op.dense) stageDense(op, c, anywhere)
   else if (op.carry !== undefined) anywhere()
-  else if (c.program.layout.held === 'row') stageRows(op, c)
-  else stageFragment(op, c)
+  else boxes()
 }
 
 function stageRows(op: StageWrite, c: EmitContext): void {
@@ -146,7 +146,6 @@ function stageMatrices(op: StageWrite, c: EmitContext, where: object): void {
 export function emitRowStore(op: RowStore, c: EmitContext): void {
   if (op.dense) storeDense(op, c, () => storeAnywhere(op, c))
   else if (op.carry !== undefined) storeAnywhere(op, c)
-  else if (op.unaligned) storeWords(op, c)
   else storeVectors(op, c)
 }
 

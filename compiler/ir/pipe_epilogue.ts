@@ -128,9 +128,9 @@ export type EpilogueOp =
   /** Element by element. `places`: for each axis of the operand the axis of the tile, or the operand, that says where; absent: its own. */
   | { readonly op: 'direct_store'; readonly operand: string; readonly places?: readonly string[] }
   /**
-   * A staged sub-tile to memory by its warp, in vectors along the contiguous axis; `unaligned`: rows that begin anywhere, in words of
-   * memory, and single elements at their ends. `carry`: rows that are no words leave in pieces of 16 bytes, the last of which waits at this byte of
-   * the slot for the next sub-tile; they stand in the slot as far from a multiple of 16 bytes as in memory.
+   * A staged sub-tile to memory by its warp, in vectors along the contiguous axis. `carry`: of rows that begin anywhere, which leave as words of memory where
+   * they are such, else in pieces of 16 bytes; what the last piece has waits from this byte of the slot on for the next sub-tile. They stand in the slot as
+   * far from a multiple of 16 bytes as in memory.
    * `dense`: rows that have no more columns than the warp and follow each other in memory stand there as they do in the slot, which has room for all sub-tiles,
    * and leave with the last one.
    */
@@ -140,7 +140,6 @@ export type EpilogueOp =
       readonly dense?: true
       readonly buffer: string
       readonly swizzle: Swizzle
-      readonly unaligned?: true
     })
   /** A total of this lane's row, where n is reduced. */
   | { readonly op: 'reduce_begin'; readonly operand: string }

@@ -354,7 +354,7 @@ function printOp(op: TileOp): string {
     case 'row_store':
       return (
         `row_store ${op.buffer} -> ${op.operand} (${op.bytes} B, ${op.contiguous}-contiguous, swizzle ${op.swizzle}` +
-        `${op.unaligned ? ', unaligned' : ''}${op.carry === undefined ? '' : `, carried at ${op.carry}`}${op.dense ? ', dense' : ''})`
+        `${op.carry === undefined ? '' : `, carried at ${op.carry}`}${op.dense ? ', dense' : ''})`
       )
     case 'tma_store':
       return `tma_store ${op.buffer} -> ${op.operand} by ${op.map} (${op.contiguous}-contiguous)`

@@ -17,3 +17,7 @@ export function takesBlocks(scale: TensorOperand, k: string, block: number): boo
   const own = blockOf(scale, k)
   return own !== null && (inTiles(scale.order) ? own === block : own % block === 0)
 }
+
+/** Do blocks begin at all multiples of `step` along an axis? */
+export const beginsBlocks = (scale: TensorOperand, axis: string, step: number): boolean =>
+  !inTiles(scale.order) && step % (blockOf(scale, axis) ?? 1) === 0

@@ -4,7 +4,7 @@ import type { TensorOperand } from '../ir/tensor.ts'
 import { expressionProblems, impliedGroups } from '../ir/verify_tensor.ts'
 import { DTYPES } from '../dtypes.ts'
 import { freeSide } from '../space/domain.ts'
-import { shiftedRowBytes, SWIZZLE_OF_ROW, type Swizzle } from '../space/layout.ts'
+import { PIECE_BYTES, shiftedRowBytes, SWIZZLE_OF_ROW, type Swizzle } from '../space/layout.ts'
 import type { Tiles } from './tiles.ts'
 
 function checkContiguous(tiles: Tiles, what: string, { operand, contiguous }: Omit<StoreOp, 'bytes'>): void {
@@ -145,7 +145,7 @@ export function checkEpilogue(tiles: Tiles): void {
     if (op.op === 'stage_write' || op.op === 'row_store') {
       const what = `${op.op} ${op.operand}`
       checkContiguous(tiles, what, op)
-      if (op.op === 'row_store' && op.unaligned) tiles.expect(`${what}: contiguous axis`, op.contiguous, 'n')
+      if (op.op === 'row_store' && op.carry !== undefined) tiles.expect(`${what}: contiguous axis`, op.contiguous, 'n')
       else if (op.op === 'row_store')
         tiles.expect(`${what}: alignment`, tiles.operand(op.operand).divisibility, 'vector')
       tiles.expect(`${what}: swizzle`, op.swizzle, swizzleOf(op.operand, op.contiguous))
@@ -155,6 +155,8 @@ export function checkEpilogue(tiles: Tiles): void {
       const rowBytes = op.carry !== undefined ? shiftedRowBytes(subtileColumns, op.bytes) : subtileColumns * op.bytes
       if (rows * rowBytes > Math.min(buffer.slotBytes, op.carry ?? Infinity))
         tiles.problems.push(`${what}: a sub-tile does not fit a slot of ${op.buffer}`)
+      if (op.carry !== undefined && op.carry + rows * PIECE_BYTES > buffer.slotBytes)
+        tiles.problems.push(`${what}: what is carried does not fit a slot of ${op.buffer}`)
       if (op.dense && rows * layout.columns * op.bytes > buffer.slotBytes)
         tiles.problems.push(`${what}: rows of a warp do not fit a slot of ${op.buffer}`)
       if (op.dense) {

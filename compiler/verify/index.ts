@@ -10,6 +10,7 @@ import { formProblems } from './form.ts'
 import { launchProblems } from './launch.ts'
 import { memoryProblems } from './memory.ts'
 import { checkLoads } from './operands.ts'
+import { overlapProblems } from './overlap.ts'
 import { referenceProblems } from './references.ts'
 import { runProblems } from './run.ts'
 import { Tiles } from './tiles.ts'
@@ -28,6 +29,7 @@ export function verifyTileProgram(program: TileProgram): string[] {
   target.verify?.(tiles)
   const problems = [
     ...memoryProblems(program),
+    ...overlapProblems(program),
     ...launchProblems(program),
     ...tiles.problems,
     ...valueProblems(program),

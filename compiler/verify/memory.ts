@@ -3,7 +3,7 @@ import { DTYPES } from '../dtypes.ts'
 import { firstAlongK, opsOf, turnsOf, type Copies, type Role, type TileProgram } from '../ir/pipe.ts'
 import { ALIGNMENT_SLACK, SMEM_LIMIT } from '../targets/tensor_core/plan.ts'
 import { freeSide } from '../space/domain.ts'
-import { SECTOR_BYTES, type Swizzle } from '../space/layout.ts'
+import type { Swizzle } from '../space/layout.ts'
 import { placesOf, referencesOf } from './references.ts'
 
 /** Of a CTA. */
@@ -193,22 +193,6 @@ function* registerProblems(program: TileProgram): Generator<string> {
 const leftBytes = (program: TileProgram): number =>
   accumulatorsOf(program) * 4 * 32 * (program.roles[0]!.warps - firstAlongK(program))
 
-/** Of tiles that overlap, each sector of an output is one's own: rows leave in pieces, and each of a tile's steps is whole sectors. */
-function* overlapProblems(program: TileProgram): Generator<string> {
-  const { step, extent } = program.domain.columns
-  if (step === undefined) return
-  if (program.reductions.length > 0) yield 'tiles overlap, and reductions have columns twice'
-  for (const op of opsOf(program)) {
-    if (op.op === 'direct_store' || op.op === 'tma_store' || (op.op === 'row_store' && op.carry === undefined))
-      yield `${op.op} ${op.operand}: tiles overlap, and elements would be stored twice`
-    else if (
-      op.op === 'row_store' &&
-      ((step * op.bytes) % SECTOR_BYTES !== 0 || (extent - step) * op.bytes < SECTOR_BYTES)
-    )
-      yield `tiles of ${extent} columns of ${op.operand} that are ${step} apart do not hold all sectors`
-  }
-}
-
 /** Tiles, warps and sub-tiles cover one another. */
 function* coverProblems(program: TileProgram): Generator<string> {
   const { domain, layout, registers, subtileColumns, cluster, roles } = program
@@ -298,5 +282,4 @@ export const memoryProblems = (program: TileProgram): string[] => [
   ...roleProblems(program),
   ...registerProblems(program),
   ...coverProblems(program),
-  ...overlapProblems(program),
 ]

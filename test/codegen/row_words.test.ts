@@ -24,7 +24,8 @@ const THREE = kernel(
 const sm90 = (m: number, n: number, rest: Partial<Sm90Design> = {}): Sm90Design => ({
   kind: 'sm90', consumers: 'cooperative', tile: [m, n, 64], cluster: [1, 1, 1], operands: 'ab', parts: 1, stages: 'auto', ...rest,
 }) // prettier-ignore
-const sm100 = (m: number, n: number): Sm100Design => design([m, n], { fallbackCluster: null, operands: 'ab' })
+const sm100 = (m: number, n: number, rest: Partial<Sm100Design> = {}): Sm100Design => design([m, n], rest)
+const pair: Partial<Sm100Design> = { use2ctaMma: true, cluster: [2, 1, 1] }
 
 /** Stages of 32 bytes of k: warps have whole rows of the tile. */
 const sm80 = (m: number, n: number, depth = 16): Sm80Design => ({
@@ -63,7 +64,12 @@ const CASES: readonly (readonly [string, GroupedCase])[] = [
   ['rows behind each other beside wider ones', of(ONE, sm80(64, 32), 35)],
   ['rows behind each other beside other outputs', of(THREE, sm80(64, 64), 35)],
   ['sm100, rows of odd length', of(ONE, sm100(128, 128), 261)],
+  ['sm100, rows of words', of(ONE, sm100(128, 128), 262)],
+  ['sm100, rows of half a sector, halves of columns', of(ONE, sm100(128, 128, pair), 264)],
+  ['sm100, rows of odd length, halves of columns', of(ONE, sm100(128, 128, pair), 261)],
   ['sm100, bytes', of(BYTES, sm100(128, 128), 261)],
+  ['sm100, bytes of half of the lanes', of(BYTES, sm100(64, 128), 277)],
+  ['sm100, floats', of(FLOATS, sm100(128, 64), 133)],
   ['sm100, three outputs and an operand', of(THREE, sm100(128, 64), 131)],
 ] // prettier-ignore
 

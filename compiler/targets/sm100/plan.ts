@@ -105,7 +105,6 @@ export function planSm100(instance: Instance<Sm100Design>, graph: TileGraph): Sm
   const epilogue = planEpilogue(program, gemm, {
     ...layout,
     rowsTogether,
-    unaligned: 'rows',
     ...(gathersAny(inputs) && { measuring: MEASURING_BESIDE_GATHER }),
   })
   if (isRejection(epilogue)) return epilogue

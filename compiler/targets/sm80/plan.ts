@@ -9,7 +9,7 @@ import type { Instance, Rejection, TargetArch } from '../../instance.ts'
 import type { Sm80Design } from './design.ts'
 import { isRejection, rejection } from '../../rejection.ts'
 import { loadedAhead } from '../tensor_core/ahead.ts'
-import { overlapOf, planEpilogue, widestBlock, type EpilogueBudget } from '../tensor_core/epilogue.ts'
+import { planEpilogue, widestBlock, type EpilogueBudget } from '../tensor_core/epilogue.ts'
 import { planExchange } from '../tensor_core/exchange.ts'
 import { mmaOf } from '../tensor_core/forms.ts'
 import { chooseStages } from '../tensor_core/memory.ts'
@@ -22,6 +22,7 @@ import {
   type OperandPlan,
   type OperandPlans,
 } from '../tensor_core/operands.ts'
+import { overlapOf } from '../tensor_core/overlap.ts'
 import { inPairs, partsOf, type PartPlan } from '../tensor_core/parts.ts'
 import type { ExchangePlan, TensorCorePlan } from '../tensor_core/plan.ts'
 import { sharesBlocks } from '../tensor_core/lower_epilogue.ts'
@@ -178,7 +179,6 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
     columnHalves: 1,
     columns: warpTile[1],
     stores: 'rows',
-    unaligned: 'rows',
     wholeRows: warps[1] === 1 && ways === 1 && !design.overlap,
     spareRegisters: MOST_REGISTERS - cells - RESERVED_REGISTERS,
   }
@@ -186,8 +186,6 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
   if (isRejection(epilogue)) return epilogue
   const overlapped = design.overlap ? overlapOf(epilogue, gemm, tileN) : {}
   if (isRejection(overlapped)) return overlapped
-  if (design.overlap && warps[1] > 1)
-    return rejection('KTL2904', { form: 'tiles that overlap and whose rows warps share' })
   if (shares && (epilogue.reductions.length > 0 || sharesBlocks(epilogue)))
     return rejection('KTL2904', { form: 'sums and blocks of outputs, beside warps that share k' })
   const columns = ways * warpTile[1]

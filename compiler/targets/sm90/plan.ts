@@ -12,7 +12,6 @@ import { isRejection, rejection } from '../../rejection.ts'
 import type { TensorProgram } from '../../ir/tensor.ts'
 import { operandNamed, topological } from '../../ir/walk.ts'
 import {
-  overlapOf,
   planEpilogue,
   rowOutputs,
   STAGING_SLOTS,
@@ -25,6 +24,7 @@ import {
 import { planExchange } from '../tensor_core/exchange.ts'
 import { mmaOf } from '../tensor_core/forms.ts'
 import { broughtByWarps, planOperands, stageBytesOf, SWIZZLE_SPAN } from '../tensor_core/operands.ts'
+import { overlapOf } from '../tensor_core/overlap.ts'
 import { MAX_STAGES, SMEM_LIMIT, type ExchangePlan, type TensorCorePlan } from '../tensor_core/plan.ts'
 import { areCopied, planScales, type ScalePlans } from '../tensor_core/scales.ts'
 import type { PartPlan } from '../tensor_core/parts.ts'
@@ -206,7 +206,6 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
     // Warpgroups that take turns are on tiles of their own.
     ...(!pingpong && { rowsTogether: BLOCK_ROWS * (rowBlocks > 1 ? 1 : warpgroups) }),
     fetches: FETCHED_OPERANDS,
-    unaligned: 'rows',
     oddWidths: true,
     spareRegisters: spareRegisters(program, registers.consumer - cells, rowBlocks),
     inPlace: IN_PLACE,

@@ -15,7 +15,7 @@ import {
   type TensorOperand,
   type TensorProgram,
 } from '../../ir/tensor.ts'
-import { PIECE_BYTES, SECTOR_BYTES, shiftedRowBytes, SWIZZLE_OF_ROW, type Swizzle } from '../../space/layout.ts'
+import { PIECE_BYTES, shiftedRowBytes, SWIZZLE_OF_ROW, type Swizzle } from '../../space/layout.ts'
 import { operandNamed, operandsOf, topological } from '../../ir/walk.ts'
 import { planReduction, type ReductionPlan } from './reduction.ts'
 
@@ -59,8 +59,6 @@ export interface EpilogueBudget extends AccumulatorLayout {
   readonly rowsTogether?: number
   /** How outputs leave that are staged in shared memory: as boxes by TMA, or as whole rows by the warp. Default: TMA. */
   readonly stores?: 'tma' | 'rows'
-  /** Outputs along n whose rows are not aligned to 16 bytes: through shared memory too, or each lane its elements. Default: the latter. */
-  readonly unaligned?: 'rows' | 'direct'
   /** A warp has whole rows of the tile. Default: it may have, or not. */
   readonly wholeRows?: boolean
   /** Full operands that TMA brings to shared memory ahead of the epilogue, at most. Default: none, loads go to registers. */
@@ -123,7 +121,7 @@ export interface OutputPlan {
   readonly shared: boolean
   /** Scatter: for each axis of the operand the axis of the tile, or the operand, that says where; null: its own axes. */
   readonly places: readonly string[] | null
-  /** Rows that begin anywhere, out of fragments: where in the slot the beginnings of the next sub-tile's rows are; null: nothing is carried. */
+  /** Rows that begin anywhere: where in the slot the beginnings of the next sub-tile's rows are; null: nothing is carried. */
   readonly carry: number | null
   /** The slot has room for all sub-tiles of the warp, which leave together where their rows follow each other in memory. */
   readonly dense: boolean
@@ -248,7 +246,7 @@ function makePlan(program: TensorProgram, gemm: Matmul, layout: EpilogueBudget):
     rows: hasSlot && isCopiedByRows(plan, gemm, layout, subtileColumns),
   }))
   const rowBytes = (o: OutputPlan): number =>
-    isShifted(o, layout) ? shiftedRowBytes(subtileColumns, o.elementBytes) : subtileColumns * o.elementBytes
+    isShifted(o) ? shiftedRowBytes(subtileColumns, o.elementBytes) : subtileColumns * o.elementBytes
   const subtileBytes = Math.max(
     0,
     ...staged.map((o) => stagedRows * rowBytes(o)),
@@ -259,7 +257,7 @@ function makePlan(program: TensorProgram, gemm: Matmul, layout: EpilogueBudget):
   // Behind the sub-tile, as all outputs stand there one after the other.
   let stagingSlotBytes = subtileBytes
   for (const [i, output] of outputs.entries()) {
-    if (!isShifted(output, layout)) continue
+    if (!isShifted(output)) continue
     outputs[i] = { ...output, carry: stagingSlotBytes }
     stagingSlotBytes += stagedRows * PIECE_BYTES
     // Nothing else passes through the slot meanwhile.
@@ -280,25 +278,9 @@ function makePlan(program: TensorProgram, gemm: Matmul, layout: EpilogueBudget):
   }
 }
 
-/** Columns that tiles of `columns` share, so that each stores whole sectors. KTL2904: of outputs whose rows are aligned, or of what each element is for once. */
-export function overlapOf(
-  { outputs, aux, reductions, layout }: EpiloguePlan,
-  { groups, sums, interleaved }: Matmul,
-  columns: number,
-): { readonly overlap: number } | Rejection {
-  const form = (what: string): Rejection => rejection('KTL2904', { form: `tiles that overlap, ${what},` })
-  if (groups || sums || interleaved !== null) return form('of ragged or gated products')
-  if (reductions.length > 0) return form('of outputs that are summed')
-  if (aux.some(({ shape }) => shape === 'full')) return form('with operands of each element')
-  if (!outputs.every((output) => isShifted(output, layout) && output.block === null))
-    return form('of outputs whose rows are aligned')
-  const overlap = SECTOR_BYTES / Math.min(...outputs.map(({ elementBytes }) => elementBytes))
-  return overlap < columns && columns % overlap === 0 ? { overlap } : form(`${columns} columns of them`)
-}
-
-/** Rows that begin anywhere, out of fragments. */
-const isShifted = ({ store, operand }: OutputPlan, { held }: AccumulatorLayout): boolean =>
-  store === 'rows' && operand.divisibility !== 'vector' && held === 'fragment'
+/** Rows that begin anywhere. */
+export const isShifted = ({ store, operand }: OutputPlan): boolean =>
+  store === 'rows' && operand.divisibility !== 'vector'
 
 const registersFor = (types: readonly ComputeType[]): number =>
   types.reduce((sum, type) => sum + (type === 'f64' ? 2 : 1), 0)
@@ -421,8 +403,8 @@ function planOutput(
     // Groups begin anywhere.
     contiguous !== gemm.groups?.along
   const isAligned = operand.divisibility === 'vector'
-  const unaligned = contiguous === 'n' ? layout.unaligned : undefined
-  const store = !isStageable ? 'direct' : isAligned ? (layout.stores ?? 'tma') : (unaligned ?? 'direct')
+  const unaligned = contiguous === 'n' ? 'rows' : 'direct'
+  const store = !isStageable ? 'direct' : isAligned ? (layout.stores ?? 'tma') : unaligned
   const isSwizzled =
     contiguous === 'n'
       ? store !== 'direct'

@@ -200,11 +200,10 @@ export function tmaStores(epilogue: EpiloguePlan, { buffer, ring, free, issue }:
 export function rowStores(output: OutputPlan, buffer: string, matrices: boolean): TileOp[] {
   const { swizzle, carry, dense } = output
   const store = { ...storeOf(output), ...(carry !== null && { carry }), ...(dense && { dense }) }
-  const isAligned = output.operand.divisibility === 'vector'
   return [
     { op: 'stage_write', buffer, swizzle, matrices, ...store },
     { op: 'warp_sync' },
-    { op: 'row_store', buffer, swizzle, ...(!isAligned && { unaligned: true }), ...store },
+    { op: 'row_store', buffer, swizzle, ...store },
     { op: 'warp_sync' },
   ]
 }
