@@ -72,8 +72,7 @@ function casesOf(spec: DeviceSpec): readonly DeviceCase[] {
   return cases.filter(({ name, design }, i) => {
     if (FULL) return true
     if (COMBINED.includes(name)) return false
-    if (/overlap|ahead/.test(name)) return spec === 'virtual-sm90'
-    if (/^(split|columns): /.test(name)) return (design.kind === 'sm100') === (spec === 'virtual-sm100')
+    if (/^(split|columns): |overlap|ahead/.test(name)) return (design.kind === 'sm100') === (spec === 'virtual-sm100')
     return i < rows.length ? i < FIRST_ROWS && i % 2 === turnOf(spec) : (i + 1) % 2 === turnOf(spec)
   })
 }

@@ -15,6 +15,9 @@ const unaligned = (
 const TILE = { kind: 'sm90', tile: [64, 64] } as const
 const WARPS = { kind: 'sm80', tile: [64, 64] } as const
 const SHORT = { kind: 'sm80', tile: [64, 128] } as const
+const CTA = { kind: 'sm100', tile: [128, 64] } as const
+const HALF = { kind: 'sm100', tile: [64, 64] } as const
+const PAIR = { kind: 'sm100', tile: [256, 96] } as const
 const VECTOR = { kind: 'simt' } as const
 const PLAIN = '(A: bf16[m, k], B: bf16[n, k], bias: f32[n]) -> D: bf16[m, n] { D = relu(sum[k](A * B) + bias) }'
 const FULL =
@@ -72,6 +75,37 @@ export const UNALIGNED_CASES: readonly DeviceCase[] = [
     TWO,
     { m: 75, n: 355, k: 13 },
     { D: { offset: 9, padding: 4 }, E: { offset: 1 } },
+  ),
+  unaligned(
+    'overlap, from tensor memory',
+    CTA,
+    'mma 1cta\n  tile 128x64\n  overlap',
+    PLAIN,
+    { m: 150, n: 131, k: 200 },
+    { D: { offset: 3, padding: 6 } },
+  ),
+  unaligned(
+    'overlap of pairs, two outputs',
+    PAIR,
+    'mma 2cta\n  tile 256x96\n  cluster 2x1\n  overlap',
+    TWO,
+    { m: 300, n: 275, k: 72 },
+    { D: { offset: 9, padding: 4 }, E: { offset: 1 } },
+  ),
+  unaligned(
+    'overlap of floats that the device hands out, a sliver at the end',
+    CTA,
+    'mma 1cta\n  tile 128x64\n  cluster 1x2\n  scheduler clc\n  overlap',
+    FLOATS,
+    { m: 200, n: 171, k: 72 },
+  ),
+  unaligned(
+    'overlap of bytes, half of the lanes',
+    HALF,
+    'mma 1cta\n  tile 64x64\n  overlap',
+    BYTES,
+    { m: 70, n: 203, k: 144 },
+    { D: { offset: 21, padding: 2 } },
   ),
   unaligned('elements ahead', TILE, 'consumers cooperative\n  tile 64x64\n  splits 8\n  reassociate', FULL, {
     m: 70,

@@ -373,6 +373,7 @@ const SM100: readonly GoldenCase[] = [
     design: clc,
     plan: { a: gather, b: [gather], ...inRows },
   }),
+  sm100('tiles of pairs that overlap', gemm({ a: 'bf16', unaligned: ['D'] }), [256, 64], { whole, design: { ...pairs(), overlap: true }, plan: { overlap: 16, ...inRows } }),
   sm100('fused', FUSED, [128, 128]),
   sm100('everything', EVERYTHING, [128, 128], { whole, plan: reduced(2) }),
   sm100('everything 64 rows', EVERYTHING, [64, 64], { plan: { epilogue: { ...reduced(2).epilogue, layout: { rowsPerWarp: 16 } } } }),

@@ -61,6 +61,8 @@ const CASES: readonly (readonly [string, WideCase])[] = [
   ['unaligned B', { tile: [64, 96], unaligned: ['B', 'D'], extents: { k: 203, n: 257 } }],
   ['unaligned, dynamic', { a: 'e4m3', tile: [128, 64], design: clc, unaligned: ['A', 'B', 'D'], extents: { k: 203, n: 257 }, orders: { A: 'lkm', B: 'lnk' } }],
   ['unaligned tf32', { a: 'tf32', tile: [128, 64], unaligned: ['A', 'B', 'D'], extents: { k: 203, n: 257, m: 133 }, orders: { A: 'lkm' } }],
+  ['overlap, dynamic, clusters of pairs', { out: 'f16', tile: [256, 64], design: { ...pair([2, 2]), ...clc, overlap: true }, unaligned: ['D'], extents: { n: 263 }, orders: { B: 'lnk' } }],
+  ['overlap of 32 bits, 3 parts of k, bytes along n', { a: 'e4m3', tile: [64, 96], design: { parts: 3, overlap: true }, unaligned: ['D'], extents: { k: 520, n: 203 } }],
   ['k = 0', { tile: [128, 64], design: pair(), extents: { k: 0 } }],
 ] // prettier-ignore
 

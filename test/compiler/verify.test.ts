@@ -64,6 +64,7 @@ const PAIR = 'sm100 2cta'
 const MXFP8 = 'sm100 mxfp8 tiles'
 const MXFP8_PLAIN = 'sm100 mxfp8 plain pairs clc'
 const OVERLAP = 'sm80 tiles that overlap'
+const OVERLAP_PAIRS = 'sm100 tiles of pairs that overlap'
 const CLC = 'sm100 cluster 4x2 fallback clc'
 
 describe('what stands in the program', () => {
@@ -102,6 +103,10 @@ describe('what stands in the program', () => {
     ['blocks of scales', MXFP8_PLAIN, (p) => (find(p, 'write_atoms').block = 16), 'write_atoms A.scale: block is 16, not 32'],
     ['sectors of tiles that overlap', OVERLAP, (p) => ((p.domain.columns as { step?: number }).step! += 8), 'tiles of 128 columns of D that are 120 apart do not hold all sectors'],
     ['elements of tiles that overlap', OVERLAP, (p) => delete find(p, 'row_store').carry, 'row_store D: tiles overlap, and elements would be stored twice'],
+    ['rows of tiles that overlap', OVERLAP_PAIRS, (p) => ((p.layout as { columns: number }).columns = 32), 'tiles of 64 columns overlap, of which warps have 32'],
+    ['pieces of tiles that overlap', OVERLAP_PAIRS, (p) => ((p.domain.columns as { step?: number }).step! -= 4, p.source.operands[1]!.order = ['k', 'n']), 'tma_load B: tiles that are 44 apart begin within pieces of its rows'],
+    ['blocks of tiles that overlap', OVERLAP_PAIRS, (p) => (p.source.operands[1]!.blocks = [32, 1]), 'tma_load B: tiles that are 48 apart cut its blocks'],
+    ['what rows leave for the next sub-tile', OVERLAP_PAIRS, (p) => (find(p, 'row_store').carry! += 16), 'row_store D: what is carried does not fit a slot of smem_d'],
     ['architectures', PAIR, (p) => (p.target = 'sm_90a'), 'sm100 has no sm_90a'],
   ])('%s', (_, name, edit, problem) => expect(edited(name, edit)).toContain(problem)) // prettier-ignore
 

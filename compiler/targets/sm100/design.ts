@@ -1,7 +1,7 @@
 /** Designs of SM100: what a schedule may say, and the consistent combinations. */
 import type { Entry, ValuesOf } from '../../schedule.ts'
 import { wordEntry } from '../../schedule.ts'
-import { CLUSTER, OPERANDS, PARTS, REASSOCIATE, SHARE, STAGES, tileEntry } from '../tensor_core/schedule.ts'
+import { CLUSTER, OPERANDS, OVERLAP, PARTS, REASSOCIATE, SHARE, STAGES, tileEntry } from '../tensor_core/schedule.ts'
 
 export interface Sm100Design {
   readonly kind: 'sm100'
@@ -21,6 +21,8 @@ export interface Sm100Design {
   readonly operands: 'ab' | 'ba'
   /** `auto`: as many as shared memory holds. */
   readonly stages: number | 'auto'
+  /** Tiles share a sector of the columns; absent: none. */
+  readonly overlap?: true
 }
 
 const MMA: Entry<1 | 2> = {
@@ -53,6 +55,7 @@ export const SM100_ENTRIES = {
   share: SHARE,
   operands: OPERANDS,
   stages: STAGES,
+  overlap: OVERLAP,
   reassociate: REASSOCIATE,
 }
 
@@ -103,6 +106,7 @@ export function* sm100Designs(
                         ...(share > 1 && { share }),
                         operands,
                         stages,
+                        ...(schedule?.overlap && { overlap: true }),
                       }
         }
       }

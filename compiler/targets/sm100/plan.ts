@@ -30,6 +30,7 @@ import { planExchange } from '../tensor_core/exchange.ts'
 import { mmaOf } from '../tensor_core/forms.ts'
 import { chooseStages } from '../tensor_core/memory.ts'
 import { gathersAny, planOperands, stageBytesOf, SWIZZLE_SPAN } from '../tensor_core/operands.ts'
+import { overlapOf } from '../tensor_core/overlap.ts'
 import { GATHER_WARPS, MAX_STAGES, SMEM_LIMIT, type ExchangePlan, type TensorCorePlan } from '../tensor_core/plan.ts'
 import { atomsBy, atomsOf, planAtoms, type AtomPlans } from '../tensor_core/scale_atoms.ts'
 import type { ScalePlans } from '../tensor_core/scales.ts'
@@ -108,6 +109,8 @@ export function planSm100(instance: Instance<Sm100Design>, graph: TileGraph): Sm
     ...(gathersAny(inputs) && { measuring: MEASURING_BESIDE_GATHER }),
   })
   if (isRejection(epilogue)) return epilogue
+  const overlapped = design.overlap ? overlapOf(epilogue, gemm, tileN) : {}
+  if (isRejection(overlapped)) return overlapped
   const depth = (8 * SWIZZLE_SPAN) / (isPacked(kind.kind) ? 4 : 8 * DTYPES[aType].storageBytes)
   const atoms = kind.scale && planAtoms(program, gemm, [ctaRows, ways * tileN, depth], kind.scale)
   if (atoms && isRejection(atoms)) return atoms
@@ -176,6 +179,7 @@ export function planSm100(instance: Instance<Sm100Design>, graph: TileGraph): Sm
     gemm,
     tile,
     ctaRows,
+    ...overlapped,
     cluster,
     exchange: planExchange(
       design.parts,
