@@ -11,7 +11,7 @@ export const schedules = {
   KTL3001: entry<{ key: string; candidates: readonly string[] }>({
     title: 'unknown schedule entry',
     explain:
-      'The entries are `mma`, `tile`, `cluster`, `fallback`, `scheduler`, `operands`, `stages` and `reassociate` (`sm_80` and `sm_90` also have `overlap`, `sm_80` `f32`). What is not written is `auto`.',
+      'The entries are `mma`, `tile`, `cluster`, `fallback`, `scheduler`, `operands`, `stages`, `overlap` and `reassociate` (`sm_80` also has `f32`). What is not written is `auto`.',
     wrong: { ktl: on('tiles 128x64') },
     right: { ktl: on('tile 128x64') },
     word: ({ key, candidates }, at) => ({

@@ -13,6 +13,7 @@ import {
   arithmeticCycles,
   formatTime,
   repackTime,
+  tileEndBytes,
   trafficBytes,
   type Estimate,
   type Extents,
@@ -43,8 +44,9 @@ export const SM100_CONSTANTS = {
   inMemory: 3,
   /** Stores of single elements: one instruction, address and predicate each. */
   direct: 14,
-  /** Rows of words out of shared memory: instructions, counted. */
-  rows: 11,
+  /** Rows that begin anywhere, out of shared memory, and whole sectors of tiles that overlap: instructions, counted. */
+  rows: 12,
+  sectors: 10.5,
   /** A full operand read in vectors and element by element, and an operand of rows or columns. */
   vector: 2,
   element: 12,
@@ -89,6 +91,7 @@ const columns = [
   'start',
   'tail',
   'transposed',
+  'ends',
   'parts',
   'wave',
   'partBytes',
@@ -150,9 +153,11 @@ export class Sm100Costs {
   }
 
   #problem(extents: Extents): Problem {
-    const { gemm, design, program, tile } = this.#plans[0]!
+    const { gemm, design, program, tile, epilogue } = this.#plans[0]!
     const [rows, columns] = design.operands === 'ba' ? [gemm.n, gemm.m] : [gemm.m, gemm.n]
     const { dramBytes, launchCycles, loadLatency } = this.#machine
+    const outputs = epilogue.outputs.map(({ operand }) => operand)
+    const ends = (inner: string): number => tileEndBytes(outputs, inner, extents, this.#machine) / dramBytes
     return {
       m: extents[rows]!,
       n: extents[columns]!,
@@ -163,10 +168,11 @@ export class Sm100Costs {
         : { l: gemm.l === null ? 1 : extents[gemm.l]!, ends: 0 }),
       copies: repackTime(program, extents, this.#machine),
       dram: launchCycles + loadLatency + trafficBytes(program, extents) / dramBytes,
+      tileEnds: [ends(columns), ends(rows)],
     }
   }
 
-  #cycles(i: number, { m, n, k, l, ends, dram }: Problem): number {
+  #cycles(i: number, { m, n, k, l, ends, dram, tileEnds }: Problem): number {
     const is = this.#is
     const { smemBytes, l2Bytes, dramBytes, launchCycles, loadLatency } = this.#machine
     const flip = is.transposed[i]! === 1
@@ -219,7 +225,9 @@ export class Sm100Costs {
     parts.compute = compute
     parts.l2 = l2
     const spilt = 2 * Math.max(0, cut * kParts * is.ctas[i]! * is.partBytes[i]! - this.#costs.partsHeld)
-    return Math.max(compute, dram + spilt / dramBytes, l2)
+    const tiles = is.ends[i] === 1 ? Math.ceil(down / is.tileN[i]!) : 0
+    const rowEnds = tiles > 1 ? tiles * tileEnds[flip ? 1 : 0] : 0
+    return Math.max(compute, dram + rowEnds + spilt / dramBytes, l2)
   }
 
   /** What follows the mainloop of a work item that is a part of k: on average, and of the last one. */
@@ -256,6 +264,8 @@ interface Problem {
   readonly ends: number
   /** Cycles. */
   readonly dram: number
+  /** Cycles of DRAM for ends of rows in a tile, of operands as they are and exchanged: lines that two CTAs write. */
+  readonly tileEnds: readonly [number, number]
 }
 
 function constantsOf(plan: Sm100Plan, machine: Machine, costs: Sm100Constants): Record<Column, number> {
@@ -275,7 +285,7 @@ function constantsOf(plan: Sm100Plan, machine: Machine, costs: Sm100Constants): 
     tileM,
     tileN,
     unitM: ctaRows * clusterM,
-    unitN: tileN * clusterN,
+    unitN: (tileN - (plan.overlap ?? 0)) * clusterN,
     ctas: cluster.size,
     capacity: residentCtas(machine, cluster.size, cluster.fallback ? cluster.fallback[0] * cluster.fallback[1] : null),
     tileK,
@@ -289,6 +299,7 @@ function constantsOf(plan: Sm100Plan, machine: Machine, costs: Sm100Constants): 
     start: costs.clusterStart * doublings + (dynamic ? costs.clcStart : 0),
     tail: dynamic ? 1 : costs.staticTail,
     transposed: +(design.operands === 'ba'),
+    ends: +(plan.overlap === undefined),
     parts: design.parts,
     wave: waveBlocks(plan) ?? Infinity,
     partBytes: plan.exchange ? plan.exchange.threads * plan.exchange.cells * 4 : 0,
@@ -322,10 +333,10 @@ const STORES = { tma: 'column', rows: 'rows', direct: 'direct' } as const
 
 /** Of one tile: four warps side by side, each with every column of its accumulator; blocks that are measured are computed twice. */
 function epilogueCycles(
-  { epilogue: { outputs, aux, layout, measured }, program, gemm }: Sm100Plan,
+  { epilogue: { outputs, aux, layout, measured }, program, gemm, overlap }: Sm100Plan,
   costs: Sm100Constants,
 ): number {
-  const stores = outputs.reduce((sum, { store }) => sum + costs[STORES[store]], 0)
+  const stores = outputs.reduce((sum, { store }) => sum + costs[overlap ? 'sectors' : STORES[store]], 0)
   const loads = aux.reduce(
     (sum, { shape, vector }) => sum + (shape !== 'full' ? costs.row : vector ? costs.vector : costs.element),
     0,

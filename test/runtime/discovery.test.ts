@@ -30,6 +30,7 @@ describe('getKernels', () => {
     })
     expect(names(getKernels(args, { where: { design } }))).toEqual([
       'ktl.gemm_sm100_tnt_Af16_Bf16_outf32_accf32_1cta_cluster1x1x1_tile128x256x64_static_tma',
+      'ktl.gemm_sm100_tnt_Af16_Bf16_outf32_accf32_1cta_cluster1x1x1_tile128x256x64_overlap_static_direct',
       'ktl.gemm_sm100_tnt_Af16_Bf16_outf32_accf32_1cta_cluster1x1x1_tile128x256x64_static_direct',
     ])
     const other = (wanted: object) => names(getKernels(args, { where: { design: { ...design, ...wanted } } }))[0]

@@ -92,15 +92,23 @@ export function rowEndBytes(
   inner: string,
   columns: number,
   extents: Extents,
+  machine: Machine,
+): number {
+  const tiles = Math.ceil((extents[inner] ?? 1) / columns)
+  return tiles <= 1 ? 0 : tiles * tileEndBytes(outputs, inner, extents, machine)
+}
+
+/** Of the ends that all rows have in one of several tiles along `inner`. */
+export function tileEndBytes(
+  outputs: readonly TensorOperand[],
+  inner: string,
+  extents: Extents,
   { dirtyBytes }: Machine,
 ): number {
-  const extent = extents[inner] ?? 1
-  const tiles = Math.ceil(extent / columns)
-  if (tiles <= 1) return 0
   return outputs.reduce((sum, operand) => {
     if (operand.divisibility !== 'element' || operand.order.at(-1) !== inner) return sum
-    const rowBytes = (extent * DTYPES[operand.dtype].bits) / 8
-    return sum + (tiles * ROW_END_BYTES * Math.max(0, bytesOf(operand, extents) - dirtyBytes)) / rowBytes
+    const rowBytes = ((extents[inner] ?? 1) * DTYPES[operand.dtype].bits) / 8
+    return sum + (ROW_END_BYTES * Math.max(0, bytesOf(operand, extents) - dirtyBytes)) / rowBytes
   }, 0)
 }
 
