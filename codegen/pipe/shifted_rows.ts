@@ -20,9 +20,10 @@ function emitWords(op: StageWrite | RowStore, c: EmitContext): void {
   c.out.line(`const bool words = (${first} | ${pitch} * ${op.bytes}) % 4 == 0;`)
 }
 
-/** Is all of the sub-tile inside of the output? */
+/** Is all of the sub-tile inside of the output? Of tiles that overlap, and what it carries: rows that end with it end in a piece of their own. */
 const isInside = (c: EmitContext): string =>
-  `warp_row + ${c.program.layout.rowsPerWarp} <= ${c.names.end('m')} && ${subtileColumn(c)} + ${c.program.subtileColumns} <= ${c.names.edge('n')}`
+  `warp_row + ${c.program.layout.rowsPerWarp} <= ${c.names.end('m')} && ` +
+  `${subtileColumn(c)} + ${c.program.subtileColumns} ${overlaps(c) ? '<' : '<='} ${c.names.edge('n')}`
 
 /** `asWords`: of whole sub-tiles of words. */
 export function stageAnywhere(op: StageWrite, c: EmitContext, asWords: () => void): void {

@@ -77,12 +77,28 @@ export const UNALIGNED_CASES: readonly DeviceCase[] = [
     { D: { offset: 9, padding: 4 }, E: { offset: 1 } },
   ),
   unaligned(
+    'overlap of tiles, rows that end with a sub-tile',
+    SHORT,
+    'tile 64x128\n  depth 64\n  overlap',
+    PLAIN,
+    { m: 75, n: 176, k: 24 },
+    { D: { offset: 3, padding: 5 } },
+  ),
+  unaligned(
     'overlap, from tensor memory',
     CTA,
     'mma 1cta\n  tile 128x64\n  overlap',
     PLAIN,
     { m: 150, n: 131, k: 200 },
     { D: { offset: 3, padding: 6 } },
+  ),
+  unaligned(
+    'overlap, from tensor memory, rows that end with a sub-tile',
+    CTA,
+    'mma 1cta\n  tile 128x64\n  overlap',
+    PLAIN,
+    { m: 150, n: 80, k: 72 },
+    { D: { offset: 3, padding: 7 } },
   ),
   unaligned(
     'overlap of pairs, two outputs',

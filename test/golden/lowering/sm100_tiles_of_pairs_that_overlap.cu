@@ -260,7 +260,7 @@ ktl__golden(
             const u32 slot = smem + SMEM_D + (warp * 1 + staging) * SMEM_D_SLOT + lane / 4 * 80, w = lane % 4;
             const bool begins = column == 0, is_last = column + 32 >= 64 || col + 32 >= N;
             u16* const first = reinterpret_cast<u16*>(&op_D[(warp_row + lane / 4) * op_D_m + (col - column) * op_D_n]);
-            if (at.n > 0 && warp_row + 32 <= M && col + 32 <= N) {
+            if (at.n > 0 && warp_row + 32 <= M && col + 32 < N) {
               uint4 own[4];
               #pragma unroll
               for (u32 i = 0; i < 4; ++i) {
@@ -276,7 +276,7 @@ ktl__golden(
                 if (piece >= skipped && piece < behind) *reinterpret_cast<uint4*>(row + (static_cast<int>(column) - before) + w * 8) = own[i];
               }
             }
-            else if (warp_row + 32 <= M && col + 32 <= N) {
+            else if (warp_row + 32 <= M && col + 32 < N) {
               uint4 own[4];
               #pragma unroll
               for (u32 i = 0; i < 4; ++i) {

@@ -301,7 +301,7 @@ ktl__golden(
               const u32 slot = smem + SMEM_D + (warp * 1 + staging) * SMEM_D_SLOT + lane / 8 * 144, w = lane % 8;
               const bool begins = column == 0, is_last = column + 64 >= 128 || subtile_col + 64 >= N;
               u16* const first = reinterpret_cast<u16*>(&op_D[(warp_row + lane / 8) * op_D_m + (subtile_col - column) * op_D_n]);
-              if (at.n > 0 && warp_row + 16 <= M && subtile_col + 64 <= N) {
+              if (at.n > 0 && warp_row + 16 <= M && subtile_col + 64 < N) {
                 uint4 own[4];
                 #pragma unroll
                 for (u32 i = 0; i < 4; ++i) {
@@ -317,7 +317,7 @@ ktl__golden(
                   if (piece >= skipped && piece < behind) *reinterpret_cast<uint4*>(row + (static_cast<int>(column) - before) + w * 8) = own[i];
                 }
               }
-              else if (warp_row + 16 <= M && subtile_col + 64 <= N) {
+              else if (warp_row + 16 <= M && subtile_col + 64 < N) {
                 uint4 own[4];
                 #pragma unroll
                 for (u32 i = 0; i < 4; ++i) {
