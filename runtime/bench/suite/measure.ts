@@ -69,7 +69,7 @@ export async function measureProblem(problem: Problem, options: SuiteOptions): P
     await device.synchronize()
     const rival = peer && (await rivalOf(problem, peer, seed))
     const { ranking } = await tune(differing(opened.args, options.tried), opened.args, timer, { rounds: 1, signal })
-    const { subject, place } = ranking[0]!
+    const found = ranking[0]!
     const contestant = (name: string, { subject }: Candidate): Contestant => ({
       name,
       round: (launches) => timer.round(subject, launches),
@@ -77,18 +77,21 @@ export async function measureProblem(problem: Problem, options: SuiteOptions): P
     // Those that do not run are no choice.
     const chosen = ranking.reduce((a, b) => (b.place < a.place ? b : a))
     const field = {
-      ours: contestant('ktl', ranking[0]!),
-      first: chosen.place === place ? null : contestant('first choice', chosen),
+      ours: contestant('ktl', found),
+      first: chosen === found ? null : contestant('first choice', chosen),
       rival,
     }
-    const { ours: own, first, theirs } = await compareWith(field, timer.kind === 'modelled' ? 1 : rounds)
+    const { ours, first, theirs } = await compareWith(field, timer.kind === 'modelled' ? 1 : rounds)
+    // Full rounds know better than those of the search.
+    const isFirst = first.median < ours.median
+    const { subject, place } = isFirst ? chosen : found
     const error = peer === null || peer.ended ? null : await errorOf(problem, opened.out, subject, peer)
     return {
       problem,
       kernelName: subject.kernel.metadata.kernelName,
       place,
       work: workOf(subject.kernel.plan.program, subject.kernel.call(opened.args).extents),
-      ours: own,
+      ours: isFirst ? first : ours,
       first,
       theirs,
       error,
