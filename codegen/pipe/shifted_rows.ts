@@ -14,6 +14,7 @@ type StageWrite = Extract<EpilogueOp, { op: 'stage_write' }>
 
 /** Declares whether the rows of an output are words of memory. Such sub-tiles leave as they are, but for those that stick out of it. */
 function emitWords(op: StageWrite | RowStore, c: EmitContext): void {
+  if (op.bytes === 4) return void c.out.line('constexpr bool words = true;')
   const operand = operandOf(c, op.operand)
   const first = `reinterpret_cast<u64>(&${element(c, operand, { m: 'warp_row', n: subtileColumn(c) })})`
   const pitch = `static_cast<u64>(${c.names.stride(op.operand, c.names.m)})`

@@ -29,42 +29,37 @@ export const stageShifted = (op: StageWrite, c: EmitContext): void =>
   c.program.layout.held === 'row' ? stageRow(op, c) : stageFragment(op, c)
 
 /**
- * A lane's row, in whole pieces: it is moved by the bytes of its shift while it is in registers, by one word, by two, and within words. Before it stand the last
+ * A lane's row, in whole pieces: it is moved by the bytes of its shift while it is in registers, by words and within words. Before it stand the last
  * four words of the sub-tile before, which the lane has left itself.
  */
 function stageRow(op: StageWrite, c: EmitContext): void {
   const { subtileColumns: columns, layout } = c.program
   const { bytes } = op
   const words = (columns * bytes) / 4
-  const end = words + 8
   const where = { role: c.role?.name ?? null, note: `stage ${op.operand}` }
-  const four = (first: string): string[] => ['', ' + 1', ' + 2', ' + 3'].map((e) => `own[${first}${e}]`)
-  const moves = [
-    [1, 'shift & 4 ? own[i - 1] : own[i]'],
-    [2, 'shift & 8 ? own[i - 2] : own[i]'],
-    ...(bytes < 4 ? [[1, '__funnelshift_l(own[i - 1], own[i], shift % 4 * 8)'] as const] : []),
-  ] as const
+  const four = (text: (i: number) => string): string[] => [0, 1, 2, 3].map(text)
+  const moved = (i: number): string =>
+    bytes === 4 ? `moved(i + ${i})` : `__funnelshift_l(moved(i + ${i - 1}), moved(i + ${i}), shift % 4 * 8)`
   c.out.block(layout.rowsPerWarp < 32 ? `if (lane < ${layout.rowsPerWarp})` : '', () => {
     c.out.line(`const u32 slot = ${slotAddress(c, op.buffer)}, carried = slot + ${op.carry} + lane * 16;`, where)
     c.out.line(`const u32 shift = ${shiftOf(op, c, 'warp_row + lane')};`)
-    c.out.line(`u32 own[${end}] = {};  // four words of before, the row, and what ends its last piece`)
+    c.out.line(`u32 own[${words + 8}] = {};  // four words of before, the row, and what ends its last piece`)
     c.out.block(`if (${isCarried(c)})`, () => {
       c.out.line(`const uint4 before = ${call0(c, 'load_shared_v4', 'carried')};`, note(c, 'the row so far'))
       c.out.line(['x', 'y', 'z', 'w'].map((part, i) => `own[${i}] = before.${part};`).join(' '))
     })
     c.out.line('#pragma unroll')
     c.out.line(`for (u32 i = 0; i < ${words}; ++i) own[4 + i] = ${word(c, op, `${4 / bytes} * i`, 0)};`, where)
-    c.out.line(
-      call(c, 'store_shared_v4', 'carried', ...four(`${words}`)),
-      note(c, 'what the next sub-tile begins with'),
-    )
-    for (const [by, moved] of moves) {
-      c.out.line('#pragma unroll')
-      c.out.line(`for (u32 i = ${end - 1}; i >= ${by}; --i) own[i] = ${moved};`, where)
-    }
+    const end = four((i) => `own[${words + i}]`)
+    c.out.line(call(c, 'store_shared_v4', 'carried', ...end), note(c, 'what the next sub-tile begins with'))
+    const place = 'shift & 8 ? (shift & 4 ? own[i - 3] : own[i - 2]) : shift & 4 ? own[i - 1] : own[i]'
+    c.out.line(`const auto moved = [&](u32 i) { return ${place}; };`)
     c.out.line('#pragma unroll')
-    const to = `slot + lane * ${shiftedRowBytes(columns, bytes)} + (i - 4) * 4`
-    c.out.line(`for (u32 i = 4; i < ${end}; i += 4) ${call(c, 'store_shared_v4', to, ...four('i'))}`, where)
+    const to = `slot + lane * ${shiftedRowBytes(columns, bytes)} + i * 4`
+    c.out.line(
+      `for (u32 i = 0; i < ${words + 4}; i += 4) ${call(c, 'store_shared_v4', to, ...four((i) => moved(4 + i)))}`,
+      where,
+    )
   })
 }
 

@@ -243,15 +243,10 @@ ktl__golden(
           }
           #pragma unroll
           for (u32 i = 0; i < 16; ++i) own[4 + i] = ktl_f32x2_to_bf16x2(v_D[2 * i], v_D[2 * i + 1]);
-          store_shared_v4(carried, own[16], own[16 + 1], own[16 + 2], own[16 + 3]);
+          store_shared_v4(carried, own[16], own[17], own[18], own[19]);
+          const auto moved = [&](u32 i) { return shift & 8 ? (shift & 4 ? own[i - 3] : own[i - 2]) : shift & 4 ? own[i - 1] : own[i]; };
           #pragma unroll
-          for (u32 i = 23; i >= 1; --i) own[i] = shift & 4 ? own[i - 1] : own[i];
-          #pragma unroll
-          for (u32 i = 23; i >= 2; --i) own[i] = shift & 8 ? own[i - 2] : own[i];
-          #pragma unroll
-          for (u32 i = 23; i >= 1; --i) own[i] = __funnelshift_l(own[i - 1], own[i], shift % 4 * 8);
-          #pragma unroll
-          for (u32 i = 4; i < 24; i += 4) store_shared_v4(slot + lane * 80 + (i - 4) * 4, own[i], own[i + 1], own[i + 2], own[i + 3]);
+          for (u32 i = 0; i < 20; i += 4) store_shared_v4(slot + lane * 80 + i * 4, __funnelshift_l(moved(i + 3), moved(i + 4), shift % 4 * 8), __funnelshift_l(moved(i + 4), moved(i + 5), shift % 4 * 8), __funnelshift_l(moved(i + 5), moved(i + 6), shift % 4 * 8), __funnelshift_l(moved(i + 6), moved(i + 7), shift % 4 * 8));
         }
         __syncwarp();
         {
