@@ -319,13 +319,15 @@ describe.skipIf(skipped !== '')(`the CUDA device, on a stand-in for the driver${
     const side = other.createStream()
     driver.calls()
     await other.close()
-    expect(driver.calls('free', 'destroyStream', 'unpin')).toMatchObject([
-      { call: 'free' },
-      { call: 'destroyStream' },
-      { call: 'destroyStream' },
-      { call: 'destroyStream' },
-      { call: 'unpin' },
-      { call: 'unpin' },
+    const given = driver.calls('free', 'destroyStream', 'unpin').map(({ call }) => call)
+    // Tensors of the other device that nobody has any more may be collected meanwhile.
+    expect(given.filter((call, i) => i === 0 || call !== 'free')).toEqual([
+      'free',
+      'destroyStream',
+      'destroyStream',
+      'destroyStream',
+      'unpin',
+      'unpin',
     ])
     expect(side.device.closed).toBe(true)
     expect(await errorOf(() => other.empty('f32', [1]))).toMatchObject({ code: 'KTL4006' })
