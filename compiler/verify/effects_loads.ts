@@ -8,7 +8,7 @@ import { TILE_BYTES } from '../stored/tiles.ts'
 import type { Agent } from './agent.ts'
 import type { Effects, OpOf } from './effect.ts'
 import { leaderOf, ranksOf, usesTensorMemory } from './effects_sync.ts'
-import { byProxy, inTensorMemory, type Done, type Machine } from './machine.ts'
+import { byProxy, inTensorMemory, ofOwn, type Done, type Machine } from './machine.ts'
 import { Slot } from './slots.ts'
 import { atomColumns, depthTag, FILLED, landing, pairOf, TMEM_LANES } from './tags.ts'
 
@@ -26,7 +26,7 @@ function copied(agent: Agent): Done {
     dimension: agent.dimension('copies'),
     fence: agent.dimension('copied'),
     epoch: agent.copyGroups + 1,
-    view: { clock: agent.clock, async: false, inOrder: false },
+    view: ofOwn(agent),
   }
 }
 
@@ -94,9 +94,7 @@ function loadScales(op: ScaleLoad, agent: Agent, m: Machine): void {
   const bytes = (slot.bytes * agent.threads) / (32 * op.warps)
   if (!op.copies) return m.write(agent, op, slot, depthTag(agent, m), bytes, op, agent.id)
   if (op.barrier === null) return m.writeLater(agent, op, slot, copied(agent), depthTag(agent, m), bytes, op, agent.id)
-  const barrier = m.barrierOf(agent, op.barrier)
-  const view = { clock: agent.clock, async: false, inOrder: false }
-  const done = { dimension: barrier.phases, epoch: barrier.completed + 1, view }
+  const done = landing(agent, m.barrierOf(agent, op.barrier), ofOwn(agent))
   m.writeLater(agent, op, slot, done, depthTag(agent, m), bytes, op, agent.id)
 }
 

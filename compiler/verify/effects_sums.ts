@@ -3,8 +3,9 @@ import { firstAlongK, type TileOp } from '../ir/pipe.ts'
 import type { Agent } from './agent.ts'
 import type { Effects, OpOf } from './effect.ts'
 import { usesTensorMemory } from './effects_sync.ts'
-import { inTensorMemory, type Done, type Machine } from './machine.ts'
+import { inTensorMemory, ofOwn, type Done, type Machine } from './machine.ts'
 import type { Slot } from './slots.ts'
+import { landing } from './tags.ts'
 
 /** Of a tile's accumulators: k tiles, or steps of MMAs that warps issue by themselves. */
 const stepsOf = (m: Machine): number => m.load.depth * m.fragmentSteps
@@ -50,8 +51,7 @@ function sendSums(op: OpOf<'send_sums'>, agent: Agent, m: Machine): void {
   const bytes = (m.buffer(op.buffer).slotBytes * agent.threads) / op.threads / sharers.length
   for (const cta of sharers) {
     const barrier = m.barrierOf(agent, op.barrier, { cta })
-    const view = { clock: agent.clock, async: false, inOrder: false }
-    const done = { dimension: barrier.phases, epoch: barrier.completed + 1, view }
+    const done = landing(agent, barrier, ofOwn(agent))
     m.writeLater(agent, op, m.slotOf(agent, op.buffer, { cta }), done, agent.tile, bytes, CELLS, agent.id)
     m.signal(agent, op, barrier, 0, -bytes)
   }

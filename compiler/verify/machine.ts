@@ -343,7 +343,8 @@ type When = Pick<Access, 'dimension' | 'epoch' | 'fence' | 'sequence'>
 
 const now = (agent: Agent): Pick<When, 'dimension' | 'epoch'> => ({ dimension: agent.own, epoch: agent.event() })
 
-const ofOwn = (agent: Agent): View => ({ clock: agent.clock, async: false, inOrder: false })
+/** Of the thread itself. */
+export const ofOwn = (agent: Agent): View => ({ clock: agent.clock, async: false, inOrder: false })
 
 const accessOf = (
   agent: Agent,

@@ -9,10 +9,10 @@ import { byProxy, type Done, type Machine } from './machine.ts'
 export const depthTag = (agent: Agent, m: Machine): number => agent.tile * m.load.depth + agent.k
 
 /** What counts on a barrier is over with the phase that it counts in. */
-export const landing = (agent: Agent, barrier: BarrierState): Done => ({
+export const landing = (agent: Agent, barrier: BarrierState, view = byProxy(agent)): Done => ({
   dimension: barrier.phases,
   epoch: barrier.completed + 1,
-  view: byProxy(agent),
+  view,
 })
 
 /** CTAs that an MMA and what precedes it read and write. */

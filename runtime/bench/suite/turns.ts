@@ -46,8 +46,9 @@ interface Compared {
 export async function compareWith({ ours, first = null, rival = null }: Field, count: number): Promise<Compared> {
   const field = [ours, first, rival].filter((side) => side !== null)
   const once = async (): Promise<Compared> => {
-    const [own, ...others] = [...(await takeTurns(field, count)).values()]
-    return { ours: own!, first: (first && others[0]) ?? own!, theirs: (rival && others.at(-1)) ?? null }
+    const summaries = await takeTurns(field, count)
+    const summaryOf = ({ name }: Contestant): Summary => summaries.get(name)!
+    return { ours: summaryOf(ours), first: summaryOf(first ?? ours), theirs: rival && summaryOf(rival) }
   }
   const ratioOf = ({ ours, theirs }: Compared): number => (theirs ? theirs.median / ours.median : Infinity)
   const compared = await once()
