@@ -2,7 +2,7 @@
 import type { Summary } from '../../runtime/bench/statistics.ts'
 import { boundOf, errorOf } from '../../runtime/bench/suite/check.ts'
 import { onDevice, type Opened } from '../../runtime/bench/suite/open.ts'
-import { takeTurns, type Contestant } from '../../runtime/bench/suite/turns.ts'
+import { middleBelow, takeTurns, type Contestant } from '../../runtime/bench/suite/turns.ts'
 import { warmUpOf, type Subject, type Timer } from '../../runtime/bench/timer.ts'
 import { tune } from '../../runtime/bench/tune.ts'
 import type { Device, KtlKernel, RuntimeArguments } from '../../runtime/index.ts'
@@ -16,7 +16,7 @@ import type { Problem, Rival } from './problems.ts'
 /** Times in milliseconds. */
 export interface Result {
   readonly problem: Problem
-  /** The fastest of the instances tried. */
+  /** The fastest of the instances tried, by the full rounds. */
   readonly kernelName: string
   /** Its place in the cost model's list. */
   readonly place: number
@@ -25,10 +25,10 @@ export interface Result {
   /** The cost model's first choice, and the best of its first four. */
   readonly first: Summary | null
   readonly bestOf4: Summary | null
-  /** Our own kernel without the epilogue, the fastest of as many. */
+  /** Our own kernel without the epilogue, the fastest of as many, or of those that the full rounds time. */
   readonly plain: Summary | null
-  /** The plain kernel of the same design; null: there is none. */
-  readonly sameTile: Summary | null
+  /** The instance that the search found, and the plain kernel of the same design; null: there is none. */
+  readonly sameTile: { readonly fused: Summary; readonly plain: Summary } | null
   readonly rivals: Readonly<Partial<Record<Rival, Summary>>>
   /** ‖out − expected‖ / ‖expected‖ over the rows checked; null: not a number. */
   readonly error: number | null
@@ -48,6 +48,9 @@ export interface MeasureOptions {
   /** Names of the fastest plain kernels found so far, by problem: many epilogues are held against one of them. */
   readonly knownPlain: Map<string, string>
 }
+
+/** Of the time of a plain kernel over that of the fused one. */
+const FUSED_FLOOR = 1 / 1.08
 
 /** Of the search for the fastest instance: long and often enough that a moment of a slower clock does not decide it. */
 const SEARCH = { rounds: 5, targetMs: 10, least: 4 } as const
@@ -69,36 +72,39 @@ async function compareSides(problem: Problem, opened: Opened, rivals: readonly R
   const { timer, peer, rounds } = options
   const found = await search(opened.args, options, { cc: problem.cc })
   const { first, bestOf4 } = found
-  let { best } = found
   const plain = opened.plain === null ? null : await bestPlain(opened.plain, options)
-  const same = opened.plain === null ? null : await plainOfSameTile(best.subject.kernel, opened.plain, options)
+  const same = opened.plain === null ? null : await plainOfSameTile(found.best.subject.kernel, opened.plain, options)
   const isPlain = same !== null && same.kernel.metadata.kernelName === plain?.subject.kernel.metadata.kernelName
   const ours = (name: string, subject: Subject): Contestant => ({ name, round: (launches) => timer.round(subject, launches) })
   const theirs = (name: Rival): Contestant => ({ name, round: (launches) => peer.round(name, launches, warmUpOf(launches)) })
-  const field: Contestant[] = [ours('best', best.subject)]
-  if (first !== null && first.place !== best.place) field.push(ours('first', first.subject))
-  if (bestOf4 !== null && bestOf4.place !== best.place && bestOf4.place !== first?.place) field.push(ours('bestOf4', bestOf4.subject))
+  const field: Contestant[] = [ours('best', found.best.subject)]
+  if (first !== null && first.place !== found.best.place) field.push(ours('first', first.subject))
+  if (bestOf4 !== null && bestOf4.place !== found.best.place && bestOf4.place !== first?.place) field.push(ours('bestOf4', bestOf4.subject))
   if (plain !== null) field.push(ours('our plain', plain.subject))
   if (same !== null && !isPlain) field.push(ours('same tile', same))
   field.push(...rivals.map(theirs))
-  const summaries = await takeTurns(field, timer.kind === 'modelled' ? 1 : rounds)
-  const summaryOf = (place: number | undefined): Summary | null =>
-    place === undefined ? null : place === found.best.place ? summaries.get('best')! : place === first?.place ? summaries.get('first')! : summaries.get('bestOf4')!
-  // Full rounds know better than those of the search; where a plain kernel of the same tile was timed, it is one of that tile.
-  if (same === null)
-    for (const other of [first, bestOf4])
-      if (other !== null && summaryOf(other.place)!.median < summaryOf(best.place)!.median) best = other
+  const finalists = [found.best, first, bestOf4].filter((one) => one !== null)
+  const once = async () => {
+    const summaries = await takeTurns(field, timer.kind === 'modelled' ? 1 : rounds)
+    const summaryOf = ({ place }: Found): Summary => summaries.get(place === found.best.place ? 'best' : place === first?.place ? 'first' : 'bestOf4')!
+    // Full rounds know better than those of the search, of both sides.
+    const best = finalists.reduce((a, b) => (summaryOf(b).median < summaryOf(a).median ? b : a))
+    const plains = ['our plain', 'same tile'].map((name) => summaries.get(name) ?? null)
+    const plain = plains.reduce((a, b) => (a && b && b.median < a.median ? b : (a ?? b)))
+    return { summaries, summaryOf, best, ours: summaryOf(best), plain }
+  }
+  const { summaries, summaryOf, best, ours: fastest, plain: unfused } = await middleBelow(FUSED_FLOOR, once, ({ ours, plain }) => (plain ? plain.median / ours.median : Infinity))
   const error = await errorOf(problem, opened.out, best.subject, peer, opened.decoded)
   return {
     problem,
     kernelName: best.subject.kernel.metadata.kernelName,
     place: best.place,
     tried: found.tried,
-    ours: summaryOf(best.place)!,
-    first: summaryOf(first?.place),
-    bestOf4: summaryOf(bestOf4?.place),
-    plain: summaries.get('our plain') ?? null,
-    sameTile: summaries.get(isPlain ? 'our plain' : 'same tile') ?? null,
+    ours: fastest,
+    first: first && summaryOf(first),
+    bestOf4: bestOf4 && summaryOf(bestOf4),
+    plain: unfused,
+    sameTile: same && { fused: summaryOf(found.best), plain: summaries.get(isPlain ? 'our plain' : 'same tile')! },
     rivals: Object.fromEntries(rivals.map((name) => [name, summaries.get(name)!])),
     error,
     bound: boundOf(problem),
@@ -117,6 +123,8 @@ async function plainOfSameTile(fused: KtlKernel, args: RuntimeArguments, { artif
   const kernel = sameTile(fused, args)
   return kernel && { kernel, args, artifact: await artifacts.get(kernel, args) }
 } // prettier-ignore
+
+type Found = Awaited<ReturnType<typeof search>>['best']
 
 /** The fastest instance, the cost model's first, and the best of its first four, as far as short rounds tell. */
 async function search(

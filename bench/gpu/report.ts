@@ -23,6 +23,8 @@ export const speedup = ({ ours, rivals }: Result, rival: Rival): number | null =
 const share = (summary: Summary | null, of: Summary | null): number | null =>
   summary && of ? summary.median / of.median : null
 
+const overSameTile = ({ sameTile }: Result): number | null => sameTile && share(sameTile.fused, sameTile.plain)
+
 export function teraflops({ shape: { m, n, k, l = 1 } }: Problem, milliseconds: number): number {
   return (2 * m * n * k * l) / milliseconds / 1e9
 }
@@ -73,7 +75,7 @@ function formatGroup(group: string, results: readonly Result[], peak: Peak | nul
     return [
       problem.name.slice(group.length + 1), microseconds(ours), interval(ours), rate.toFixed(1), most === undefined ? '' : `${((100 * rate) / most).toFixed(1)} %`,
       ...rivals.flatMap((rival) => cells(result.rivals[rival], rival)),
-      ...(fused ? [plain ? microseconds(plain) : '', of(share(ours, plain)), of(share(ours, result.sameTile))] : []),
+      ...(fused ? [plain ? microseconds(plain) : '', of(share(ours, plain)), of(overSameTile(result))] : []),
       ...(searched ? [of(share(result.first, ours)), of(share(result.bestOf4, ours)), String(result.place)] : []),
       result.error === null ? 'NaN' : result.error.toExponential(1), passes(result) ? 'ok' : 'WRONG', result.kernelName,
     ]
@@ -115,12 +117,7 @@ function formatSummary(groups: readonly string[], results: readonly Result[]): s
       'most',
       '',
     )
-    add(
-      `${group}: fused / plain, same tile`,
-      named(own, ({ ours, sameTile }) => share(ours, sameTile)),
-      'most',
-      '< 1.03',
-    )
+    add(`${group}: fused / plain, same tile`, named(own, overSameTile), 'most', '< 1.03')
   }
   const own = results.filter(({ problem }) => problem.cc === undefined)
   const plain = own.filter(({ problem }) => problem.fusion === null && !problem.groups)
@@ -155,6 +152,6 @@ export function jsonLine(result: Result): string {
   const ratios = Object.fromEntries(Object.keys(result.rivals).map((name) => [name, speedup(result, name as Rival)]))
   const { name, group, shape, a, b, out, orderA = 'mk', orderB, fusion, goal } = problem
   const fields = { name, group, shape, a, b, out, orderA, orderB, fusion: fusion?.name ?? null, goal }
-  const measured = { teraflops: teraflops(problem, result.ours.median), ratios, fusedOverPlain: share(result.ours, result.plain), fusedOverSameTile: share(result.ours, result.sameTile) }
+  const measured = { teraflops: teraflops(problem, result.ours.median), ratios, fusedOverPlain: share(result.ours, result.plain), fusedOverSameTile: overSameTile(result) }
   return JSON.stringify({ schema: 1, kind: 'comparison', ...fields, ...measured, pass: passes(result), ...rest })
 } // prettier-ignore

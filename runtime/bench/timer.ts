@@ -10,7 +10,7 @@ import type { DeviceEvent } from '../devices/device.ts'
 import type { KtlKernel } from '../kernels/ktl_kernel.ts'
 import type { PreparedLaunch } from '../kernels/prepared.ts'
 import { machineFor, type Machine } from '../discovery/ranking/machine.ts'
-import { movedBytes } from '../discovery/ranking/rank.ts'
+import { movedBytes } from '../discovery/ranking/memory.ts'
 import type { TargetArch } from '../../compiler/instance.ts'
 
 export interface Subject {

@@ -1,7 +1,8 @@
 /** What a call has to do at least: operations of its contractions, bytes that cross device memory once. */
 import type { TensorProgram } from '../../compiler/ir/tensor.ts'
 import { operandNamed, plainTerms, topological } from '../../compiler/ir/walk.ts'
-import { trafficBytes, type Extents } from '../discovery/ranking/rank.ts'
+import { trafficBytes } from '../discovery/ranking/memory.ts'
+import { type Extents } from '../discovery/ranking/rank.ts'
 import { arithmeticOf, type Arithmetic, type Peak } from './peaks.ts'
 
 export interface Work {

@@ -17,16 +17,12 @@ import {
 import type { SimtPlan, SimtTile } from '../../compiler/targets/simt/plan.ts'
 import type { FieldValues } from '../../compiler/targets/index.ts'
 import type { Machine } from '../discovery/ranking/machine.ts'
+import { bytesOf, movedBytes, rowEndBytes, trafficBytes, withDirty } from '../discovery/ranking/memory.ts'
 import {
   arithmeticCycles,
-  bytesOf,
   costOfEach,
   cyclesOf,
   formatTime,
-  movedBytes,
-  rowEndBytes,
-  trafficBytes,
-  withDirty,
   type Estimate,
   type Extents,
 } from '../discovery/ranking/rank.ts'
@@ -67,7 +63,7 @@ export const SIMT_CONSTANTS = {
    * Those that begin anywhere are of 130 drawn problems on an H200 (seed 1209).
    */
   rows: 1.02,
-  unaligned: 0.6,
+  unaligned: 0.51,
   runs: 1.48,
   runsUnaligned: 1.11,
   /** What the few cost of DRAM, where it is they that are large. */
@@ -85,7 +81,7 @@ export const SIMT_CONSTANTS = {
    */
   chunk: 1.18,
   across: 2.49,
-  round: 2.93,
+  round: 4.1,
   roundAcross: 5.21,
   /** Patches: for an element of a factor on its way to shared memory, for one of a result, and for a cycle of its arithmetic. */
   load: 60,
@@ -96,9 +92,9 @@ export const SIMT_CONSTANTS = {
   /** The same for an element of a full operand that the epilogue reads. To one problem of an H100 (seed 9902). */
   read: 0.13,
   /** Of DRAM's bandwidth: runs of 64 bytes that begin anywhere. */
-  short: 0.988,
+  short: 0.692,
   /** Of tiles and elements alone: for a multiply-add, and its loads. */
-  multiply: 6.63,
+  multiply: 4.64,
 }
 
 export type SimtConstants = Readonly<typeof SIMT_CONSTANTS>

@@ -9,15 +9,8 @@ import type { Sm100Plan } from '../../compiler/targets/sm100/plan.ts'
 import { gathersAny } from '../../compiler/targets/tensor_core/operands.ts'
 import type { FieldValues } from '../../compiler/targets/index.ts'
 import { clustersAtOnce, type Machine } from '../discovery/ranking/machine.ts'
-import {
-  arithmeticCycles,
-  formatTime,
-  repackTime,
-  tileEndBytes,
-  trafficBytes,
-  type Estimate,
-  type Extents,
-} from '../discovery/ranking/rank.ts'
+import { repackTime, tileEndBytes, trafficBytes } from '../discovery/ranking/memory.ts'
+import { arithmeticCycles, formatTime, type Estimate, type Extents } from '../discovery/ranking/rank.ts'
 import { Sm100DesignMetadata } from '../metadata/design.ts'
 import type { RuntimeTarget } from './target.ts'
 

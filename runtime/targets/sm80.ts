@@ -12,14 +12,13 @@ import type { OperandPlan } from '../../compiler/targets/tensor_core/operands.ts
 import type { Sm80Plan } from '../../compiler/targets/sm80/plan.ts'
 import type { FieldValues } from '../../compiler/targets/index.ts'
 import type { Machine } from '../discovery/ranking/machine.ts'
+import { crowdOf, movedBytes, pagedBytes, rowEndBytes, tilesAlong } from '../discovery/ranking/memory.ts'
 import {
   behindPlain,
   arithmeticCycles,
   costOfEach,
   formatTime,
-  movedBytes,
   roundsOf,
-  rowEndBytes,
   type Estimate,
   type Extents,
 } from '../discovery/ranking/rank.ts'
@@ -45,7 +44,7 @@ export const SM80_CONSTANTS = {
   lanes: 4.2,
   /** The same for a copy of less than 16 bytes by each lane: of rows across those of memory, of words, of rows in the order of lanes. */
   copy: 18,
-  word: 14,
+  word: 11.9,
   dealt: 8,
   /** Of a scheduler, for a register of fragments that is loaded in two and shifted. */
   shifted: 13.4,
@@ -55,7 +54,17 @@ export const SM80_CONSTANTS = {
   addresses: 147,
   shifts: 84.5,
   /** Until code and parameters have come from memory, beyond a launch's own time. */
-  start: 3920,
+  start: 3650,
+  /** Latencies of a load that copies of less than whole stages take behind their issue, where there are two stages. */
+  copied: 2,
+  /** Of words that are put in place, what a CTA alone waits beside their issue. */
+  alone: 0.7,
+  /** What the rows of few lines of L2 cost that all CTAs ask for at once, as on SM90. To 130 drawn problems: 4120x3x624 in tiles of 16x16 takes 21.1 us, of 64x16 11.1. */
+  crowd: 0.6,
+  /** Operands contiguous along m or n, as on SM90: bytes that DRAM could have moved, for each row of a tile. */
+  page: 20,
+  /** A sub-tile of a full operand, from memory, until the next is asked for. */
+  fetched: 700,
   /** A barrier of the CTA, and the first fragments behind it. */
   step: 38,
   /** Copies through registers, of one element each: bytes of an SM in a cycle. */
@@ -64,7 +73,7 @@ export const SM80_CONSTANTS = {
   column: 1.13,
   direct: 24,
   /** Rows that begin anywhere, in words and pieces; of elements that fill no words, half by half. To 9 kernels of 1663x43889x2 on an H100. */
-  rows: 11,
+  rows: 13,
   odd: 6,
   /** The same of few columns, whose rows follow each other. */
   behind: 4,
@@ -73,7 +82,7 @@ export const SM80_CONSTANTS = {
   /** Of elements that fill no words, for the ends of the rows of a warp. */
   ends: 600,
   /** The same for a full operand read in rows that begin anywhere, in vectors and element by element, for a row operand, and for each product. */
-  fetchRows: 20,
+  fetchRows: 14,
   vector: 4,
   element: 96,
   row: 7.57,
@@ -141,7 +150,11 @@ export function estimateSm80(
   // What goes through registers is waited for, from memory and from shared memory.
   const waiting = gathered > 0 ? work + 2 * machine.loadLatency : machine.loadLatency / (plan.stages - 1)
   const shifts = shifted.length > 0 ? costs.shifts : 0
-  const step = Math.max(work * sharing, work + costs.step + shifts, waiting)
+  // Of two stages, one is computed when the copies of the other are issued: they come behind it.
+  const behind = plan.stages === 2 ? issued - mma + costs.copied * machine.loadLatency : 0
+  // Between two barriers, where nothing hides how long each warp takes.
+  const settling = (costs.alone * settledWords(plan) * costs.settled * 4) / (warps[0] * warps[1] * plan.deep)
+  const step = Math.max(work * sharing, work + settling + costs.step + shifts, waiting, behind)
   const epilogue = epilogueCycles(plan, extents, costs) * sharing
   const exchange = exchangeCycles(plan, busy, machine)
   // Parts are stored by each work item; the last of a tile reads them all and goes on.
@@ -159,10 +172,24 @@ export function estimateSm80(
   const start = costs.start + machine.launchCycles + machine.loadLatency
   // Whoever has parts of two tiles stores twice.
   const again = share > 1 && cut > 0 ? exchange : 0
-  const compute = start + whole + partWaves * (kTiles * step + exchange) + again + finish
+  const crowds = [
+    crowdOf(a, tilesAlong(extents, freeAxis(gemm, 'n'), tileN - overlap), extents, 1),
+    ...b.map((operand) => crowdOf(operand, tilesAlong(extents, gemm.m, tileM), extents, 1)),
+  ]
+  const mainloops = (wholeWaves * kAll + partWaves * kTiles) * step
+  const crowded = Math.max(0, costs.crowd * crowds.reduce((sum, crowd) => sum + crowd, 0) - mainloops)
+  const fetched = plan.epilogue.aux.some(({ shape }) => shape === 'full') ? costs.fetched * subtilesOf(plan) : 0
+  const compute = start + crowded + fetched + whole + partWaves * (kTiles * step + exchange) + again + finish
   const outputs = plan.epilogue.outputs.map(({ operand }) => operand)
   const ends = overlap > 0 ? 0 : rowEndBytes(outputs, freeAxis(gemm, 'n'), tileN, extents, machine)
-  const dram = start + (movedBytes(plan.program, extents, machine) + ends) / machine.streamBytes
+  const run = { [gemm.m]: tileM, [freeAxis(gemm, 'n')]: tileN }
+  const paged = pagedBytes(
+    [a, ...b].map(({ operand }) => operand),
+    run,
+    costs.page,
+    extents,
+  )
+  const dram = start + (movedBytes(plan.program, extents, machine) + ends + paged) / machine.streamBytes
   const power = 1 + costs.overlap
   const cycles = start + (Math.max(1, compute - start) ** power + (dram - start) ** power) ** (1 / power)
   const boundBy = dram > compute ? 'dram' : mma >= work ? 'mma' : 'loads'
@@ -172,6 +199,10 @@ export function estimateSm80(
   const text = `${formatTime(microseconds)} modelled: ${spread}, ${steps}; bound by ${boundBy}`
   return { microseconds, boundBy, text }
 }
+
+/** Of each warp. */
+const subtilesOf = ({ warpTile: [rows, columns], epilogue }: Sm80Plan): number =>
+  (rows / 16) * (columns / epilogue.subtileColumns)
 
 /** Of one k tile, by each scheduler: copies of less than 16 bytes. */
 const elementCopies = ({ a, b }: Sm80Plan, costs: Sm80Constants): number =>

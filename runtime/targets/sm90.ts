@@ -5,7 +5,6 @@
 import { depthOf, freeAxis, tilesOf, waysOf } from '../../compiler/classes/matmul.ts'
 import { firstItems, itemsOfSet } from '../../compiler/ir/launch.ts'
 import { DTYPES } from '../../compiler/dtypes.ts'
-import type { TensorOperand } from '../../compiler/ir/tensor.ts'
 import type { Sm90Plan } from '../../compiler/targets/sm90/plan.ts'
 import type { AuxPlan, OutputPlan } from '../../compiler/targets/tensor_core/epilogue.ts'
 import { cutTiles, exchangedBytes, UNDER_WAY } from '../../compiler/targets/tensor_core/exchange.ts'
@@ -14,14 +13,22 @@ import type { OperandPlan } from '../../compiler/targets/tensor_core/operands.ts
 import type { FieldValues } from '../../compiler/targets/index.ts'
 import { clustersAtOnce, type Machine } from '../discovery/ranking/machine.ts'
 import {
+  bytesOf,
+  crowdOf,
+  LINE_BYTES,
+  movedBytes,
+  pagedBytes,
+  repackTime,
+  rowBytesOf,
+  sectorEndBytes,
+  tilesAlong,
+} from '../discovery/ranking/memory.ts'
+import {
   behindPlain,
   arithmeticCycles,
-  bytesOf,
   costOfEach,
   formatTime,
-  movedBytes,
   roundsOf,
-  repackTime,
   type Estimate,
   type Extents,
 } from '../discovery/ranking/rank.ts'
@@ -59,24 +66,24 @@ export const SM90_CONSTANTS = {
   /** More of it that rows cost which do not start at multiples of 128 bytes. */
   unaligned: 1.3,
   /** What all SMs together take in. */
-  fill: 7000,
+  fill: 5.95e3,
   /**
    * What the rows of boxes cost that end before their box does, of few lines of L2 that all CTAs ask for at once, where nothing hides it; less of rows of
    * whole sectors. To 30 times of k or n of 8 to 64 on an H200: 61312x104x8 takes 21.0 us, x64 11.6, and 13.4 where clusters of 4 share B.
    */
-  crowd: 1.3,
+  crowd: 1.82,
   crowdWhole: 0.6,
   /** What one SM takes in: the width of its way to L2. It matters where few SMs are at work. */
   fillSm: 54.1,
   /** What the warps of a CTA copy where TMA cannot. */
-  gather: 3.64,
+  gather: 3.38,
   /**
    * A row of a box, which is up to 128 bytes, wherever it comes from: narrow tiles of operands contiguous along m or n have many, and multicast does not
    * make them fewer for who takes them in.
    */
-  boxRow: 1.68,
+  boxRow: 2.34,
   /** One that lies beyond the operand and is filled with zeros, where all SMs are at work: they wait for each other. */
-  outside: 5,
+  outside: 5.9,
   /** The least that a stage takes: wait, issue, release; and where warps gather elements. */
   step: 210,
   stepGathered: 1000,
@@ -87,7 +94,7 @@ export const SM90_CONSTANTS = {
   /** The same of outputs contiguous along m. */
   turned: 4.09,
   /** For a sub-tile of it. */
-  subtile: 111,
+  subtile: 131,
   /**
    * The same for a full operand that TMA brings, for a row operand where it is used and one that is loaded ahead, for a second
    * accumulator, and for a cycle of arithmetic.
@@ -115,7 +122,7 @@ export const SM90_CONSTANTS = {
   scattered: 2.45,
   /** Rows of words out of shared memory, whole sectors of rows that overlap, and rows of a full operand on their way to it. */
   rows: 26,
-  sectors: 11,
+  sectors: 7.7,
   fetchRows: 20,
   /**
    * Sums of parts, for a warpgroup: a multiply-add of a column pair, more where each column has a scale of its own, and what each part waits
@@ -131,18 +138,18 @@ export const SM90_CONSTANTS = {
   quantise: 5,
   block: 60,
   /** From one tile to the next, where warpgroups share a tile and where each has its own. */
-  together: 815,
+  together: 1140,
   apart: 1280,
   /** What the mainloops of two warpgroups that take turns lose. */
   turns: 0.93,
   /** Each doubling of a cluster: its CTAs wait for each other's stages. */
-  coupling: 0.1,
+  coupling: 0.118,
   /** From launch to the first tile, and from the last store to the end; more for warpgroups that share a tile, and for clusters that share loads. */
   launch: 8450,
   launchTogether: 439,
   launchCluster: 116,
   /** A byte of the sums that CTAs which share k exchange: fitted alone, to 200 runs on eight problems. */
-  exchange: 0.0881,
+  exchange: 0.0617,
   /**
    * Parts of k that meet in global memory: bytes of sums per cycle that L2 takes in or gives, of all SMs (one has its way to L2); and what
    * storing them and being counted, or finding those of the others, takes before. Stated, not fitted.
@@ -157,18 +164,19 @@ export const SM90_CONSTANTS = {
    * counts, and outputs of sums of 8.
    */
   page: 40,
-  pageStored: 50,
+  pageStored: 65,
+  /** How much longer the tiles of a cluster that lie beside each other make the rows of outputs: 15776x50160x112 takes 681 us in clusters of 4x1, 567 of 1x4. */
+  pairs: 0.5,
+  /** Of outputs whose rows begin within a sector, what each end of a row of a cluster's tiles costs: bytes that DRAM could have written. To 32 drawn products. */
+  ends: 400,
   /** Share of the SMs that keeps DRAM busy. */
   streaming: 0.0276,
   /** How well computing and DRAM traffic hide each other: 0 is not at all. */
-  overlap: 2.37,
+  overlap: 1.2,
 }
 
 /** Stages through which CTAs stay side by side: what they load is one row after the other, for DRAM too. */
 const IN_STEP = 128
-/** Bytes of a line of L2, and of its sectors. */
-const LINE = 128
-const SECTOR = 32
 
 const STORES = { tma: 'column', rows: 'rows', direct: 'direct' } as const
 
@@ -243,8 +251,8 @@ export function estimateSm90(
     meets: plan.exchange?.meets === true && items <= capacity,
   }
   const crowds = [
-    crowdOf(a, tilesAlong(extents, freeAxis(gemm, 'n'), across), extents, costs),
-    ...b.map((plan) => crowdOf(plan, tilesAlong(extents, gemm.m, tileM * clusterM), extents, costs)),
+    crowdOf(a, tilesAlong(extents, freeAxis(gemm, 'n'), across), extents, costs.crowdWhole),
+    ...b.map((plan) => crowdOf(plan, tilesAlong(extents, gemm.m, tileM * clusterM), extents, costs.crowdWhole)),
   ]
   const mainloops = (wholeWaves * kTiles + tailWaves * partTiles) * step
   const crowded = Math.max(0, costs.crowd * crowds.reduce((sum, crowd) => sum + crowd, 0) - mainloops)
@@ -265,7 +273,8 @@ export function estimateSm90(
     (movedBytes(plan.program, extents, machine) +
       spilt +
       scatteredBytes(plan, extents, costs) +
-      pagedBytes(plan, inStep, extents, costs)) /
+      farApart(plan, inStep, extents, costs) +
+      cutSectors(plan, extents, machine, costs)) /
       (machine.streamBytes * Math.min(1, busy / (costs.streaming * machine.sms)))
   const power = 1 + costs.overlap
   const hot = compute / cool
@@ -293,27 +302,39 @@ const scatteredBytes = ({ epilogue }: Sm90Plan, extents: Extents, costs: Sm90Con
     .filter(({ store, contiguous }) => store === 'direct' && contiguous === 'm')
     .reduce((sum, { operand }) => sum + costs.scattered * bytesOf(operand, extents), 0)
 
-/** Bytes that DRAM could have moved while it goes from one row of a tile to the next; rows of tiles that are `inStep` follow each other. */
-function pagedBytes(
-  { a, b, gemm, tile, epilogue }: Sm90Plan,
+/** What DRAM loses by rows that are far apart; those of tiles that are `inStep` follow each other, and those of a cluster's tiles in part. */
+function farApart(
+  { a, b, gemm, tile, cluster, epilogue }: Sm90Plan,
   inStep: boolean,
   extents: Extents,
   costs: Sm90Constants,
 ): number {
-  const columns = freeAxis(gemm, 'n')
-  const along = inStep ? { [gemm.m]: Infinity, [columns]: Infinity } : { [gemm.m]: tile[0], [columns]: tile[1] }
-  const lost = (operand: TensorOperand, page: number): number => {
-    const axis = operand.order.at(-1)!
-    const run = along[axis]
-    // What is contiguous along k is read on and on.
-    if (run === undefined) return 0
-    const rowBytes = DTYPES[operand.dtype].storageBytes * Math.min(run, extents[axis]!)
-    return (bytesOf(operand, extents) * page) / rowBytes
-  }
+  const [m, n] = cluster.shape
+  const along = (ofM: number, ofN: number): Readonly<Record<string, number>> => ({
+    [gemm.m]: inStep ? Infinity : ofM,
+    [freeAxis(gemm, 'n')]: inStep ? Infinity : ofN,
+  })
+  const beside = (ctas: number): number => 1 + costs.pairs * (ctas - 1)
+  const loaded = [a, ...b].map(({ operand }) => operand)
+  const stored = epilogue.outputs.map(({ operand }) => operand)
   return (
-    [a, ...b].reduce((sum, { operand }) => sum + lost(operand, costs.page), 0) +
-    epilogue.outputs.reduce((sum, { operand }) => sum + lost(operand, costs.pageStored), 0)
+    pagedBytes(loaded, along(tile[0], tile[1]), costs.page, extents) +
+    pagedBytes(stored, along(tile[0] * beside(m), tile[1] * beside(n)), costs.pageStored, extents)
   )
+}
+
+/** What DRAM loses where two clusters write the halves of a sector; tiles that overlap store whole ones. */
+function cutSectors(
+  { gemm, tile, cluster, epilogue, overlap }: Sm90Plan,
+  extents: Extents,
+  machine: Machine,
+  costs: Sm90Constants,
+): number {
+  if (overlap) return 0
+  const [m, n] = cluster.shape
+  const run = { [gemm.m]: tile[0] * m, [freeAxis(gemm, 'n')]: tile[1] * n }
+  const outputs = epilogue.outputs.map(({ operand }) => operand)
+  return sectorEndBytes(outputs, run, costs.ends, extents, machine)
 }
 
 interface Walk {
@@ -370,35 +391,10 @@ function l2StageBytes({ operand, tileBytes }: OperandPlan, extents: Extents, cos
   return tileBytes * (1 + (costs.unaligned - 1) * betweenLines(rowBytesOf(operand, extents)))
 }
 
-const rowBytesOf = ({ order, dtype }: TensorOperand, extents: Extents): number =>
-  extents[order.at(-1)!]! * DTYPES[dtype].storageBytes
-
-const tilesAlong = (extents: Extents, axis: string, tile: number): number => Math.ceil((extents[axis] ?? 1) / tile)
-
-/**
- * Requests for rows that are cut, over the square root of the lines that they lie in: the fewer these are, the less evenly L2 is asked. `clusters`: those
- * that ask for the same rows.
- */
-function crowdOf(
-  { operand, boxExtents }: OperandPlan,
-  clusters: number,
-  extents: Extents,
-  { crowdWhole }: Sm90Constants,
-): number {
-  const inner = operand.order.at(-1)!
-  // What is repacked begins at multiples of 16 bytes.
-  const rowBytes = Math.ceil(rowBytesOf(operand, extents) / 16) * 16
-  const cut = rowBytes % (boxExtents[0] * DTYPES[operand.dtype].storageBytes)
-  if (cut === 0) return 0
-  const rows = operand.axes.reduce((product, axis) => product * (axis === inner ? 1 : (extents[axis] ?? 1)), 1)
-  const lines = Math.max(1, rows * Math.min(1, rowBytes / LINE))
-  return ((rows * clusters) / Math.sqrt(lines)) * (cut % SECTOR === 0 ? crowdWhole : 1)
-}
-
 /** Share of the rows that do not start where a line of L2 does. */
 function betweenLines(rowBytes: number): number {
   let period = 1
-  while (period < LINE && (period * rowBytes) % LINE !== 0) period *= 2
+  while (period < LINE_BYTES && (period * rowBytes) % LINE_BYTES !== 0) period *= 2
   return 1 - 1 / period
 }
 

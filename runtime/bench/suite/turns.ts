@@ -25,7 +25,19 @@ export async function takeTurns(field: readonly Contestant[], count: number): Pr
   return new Map([...rounds].map(([name, samples]) => [name, summarize(samples)]))
 }
 
-/** A ratio below it is measured three times before it counts: the middle one does. */
+/** What `measure` gives; below `floor` it is measured three times, and the middle one counts. */
+export async function middleBelow<T>(
+  floor: number,
+  measure: () => Promise<T>,
+  ratioOf: (measured: T) => number,
+): Promise<T> {
+  const measured = await measure()
+  if (ratioOf(measured) >= floor) return measured
+  const all = [measured, await measure(), await measure()]
+  return all.sort((a, b) => ratioOf(a) - ratioOf(b))[1]!
+}
+
+/** Of a rival's time over ours. */
 const FLOOR = 0.9
 
 interface Field {
@@ -50,9 +62,5 @@ export async function compareWith({ ours, first = null, rival = null }: Field, c
     const summaryOf = ({ name }: Contestant): Summary => summaries.get(name)!
     return { ours: summaryOf(ours), first: summaryOf(first ?? ours), theirs: rival && summaryOf(rival) }
   }
-  const ratioOf = ({ ours, theirs }: Compared): number => (theirs ? theirs.median / ours.median : Infinity)
-  const compared = await once()
-  if (ratioOf(compared) >= FLOOR) return compared
-  const all = [compared, await once(), await once()]
-  return all.sort((a, b) => ratioOf(a) - ratioOf(b))[1]!
+  return middleBelow(FLOOR, once, ({ ours, theirs }) => (theirs ? theirs.median / ours.median : Infinity))
 }
