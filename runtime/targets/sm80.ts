@@ -55,11 +55,11 @@ export const SM80_CONSTANTS = {
   shifts: 84.5,
   /** Until code and parameters have come from memory, beyond a launch's own time. */
   start: 3650,
-  /** Latencies of a load that copies of less than whole stages take behind their issue, where there are two stages. */
+  /** Latencies of a load that copies take behind their issue, where there are two stages. */
   copied: 2,
   /** Of words that are put in place, what a CTA alone waits beside their issue. */
   alone: 0.7,
-  /** What the rows of few lines of L2 cost that all CTAs ask for at once, as on SM90. To 130 drawn problems: 4120x3x624 in tiles of 16x16 takes 21.1 us, of 64x16 11.1. */
+  /** What the rows of few lines of L2 cost that all CTAs ask for at once, as on SM90: on an H200 4120x3x624 takes 21.1 us in tiles of 16x16, 11.1 of 64x16. */
   crowd: 0.6,
   /** Operands contiguous along m or n, as on SM90: bytes that DRAM could have moved, for each row of a tile. */
   page: 20,
@@ -183,12 +183,8 @@ export function estimateSm80(
   const outputs = plan.epilogue.outputs.map(({ operand }) => operand)
   const ends = overlap > 0 ? 0 : rowEndBytes(outputs, freeAxis(gemm, 'n'), tileN, extents, machine)
   const run = { [gemm.m]: tileM, [freeAxis(gemm, 'n')]: tileN }
-  const paged = pagedBytes(
-    [a, ...b].map(({ operand }) => operand),
-    run,
-    costs.page,
-    extents,
-  )
+  const loaded = [a, ...b].map(({ operand }) => operand)
+  const paged = pagedBytes(loaded, run, costs.page, extents)
   const dram = start + (movedBytes(plan.program, extents, machine) + ends + paged) / machine.streamBytes
   const power = 1 + costs.overlap
   const cycles = start + (Math.max(1, compute - start) ** power + (dram - start) ** power) ** (1 / power)

@@ -52,7 +52,8 @@ export const wgmmaCycles = (n: number): number => Math.max(n / 2, 16 + n / 4)
  * Kendall's tau of the order is 0.83. Of few tiles and a long k (seed 711) these are 1.6, 8.5, 0.5, 6.9 % and 0.87. Where kernels of later mainloops
  * showed it (seed 1205 and six shapes on an H200, 1,176 runs), fourteen constants were moved, as little as possible. `l2`, `near`, `nearBytes`, `turns` and `late`
  * are those of 30 products with k of 700 to 2,600, with and without epilogues (seeds 1206 and 1211, 996 runs), as far as 130 drawn problems (seed 1209) and five files
- * from before allow; `l2Spread`, `promoteScaled` and what is `beside` of fp8 products with scales. Cycles, and bytes per cycle.
+ * from before allow; `l2Spread`, `promoteScaled` and what is `beside` of fp8 products with scales. `ends` and `pairs` came with 32 products whose outputs are larger than
+ * their operands (seed 1213), and with them 15 constants were moved once more, by 13 files together. Cycles, and bytes per cycle.
  */
 export const SM90_CONSTANTS = {
   /**
@@ -165,7 +166,7 @@ export const SM90_CONSTANTS = {
    */
   page: 40,
   pageStored: 65,
-  /** How much longer the tiles of a cluster that lie beside each other make the rows of outputs: 15776x50160x112 takes 681 us in clusters of 4x1, 567 of 1x4. */
+  /** How much longer the tiles of a cluster that lie beside each other make the rows of outputs: 15776x50160x112 takes 676 us in clusters of 4x1, 567 of 1x4. */
   pairs: 0.5,
   /** Of outputs whose rows begin within a sector, what each end of a row of a cluster's tiles costs: bytes that DRAM could have written. To 32 drawn products. */
   ends: 400,
