@@ -143,7 +143,7 @@ describe.each(['sm90', 'sm100'] as const)('%s', (kind) => {
 
 // Tiles of 64 x 64 sums in nine parts: on 18 SMs all run at once, wait for each other and sum up shares, on fewer the last of a tile does it alone.
 const MEETING = [
-  ['sm90', 'sm_90', 'tile 64x64'],
+  ['sm90', 'sm_90', 'consumers cooperative\n  tile 64x64\n  splits 1'],
   ['sm90', 'sm_90', 'consumers pingpong\n  tile 64x64'],
   ['sm100', 'sm_100', 'tile 64x64\n  scheduler static'],
   ['sm90', 'sm_80', 'tile 64x64'],
