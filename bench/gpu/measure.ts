@@ -74,37 +74,34 @@ async function compareSides(problem: Problem, opened: Opened, rivals: readonly R
   const { first, bestOf4 } = found
   const plain = opened.plain === null ? null : await bestPlain(opened.plain, options)
   const same = opened.plain === null ? null : await plainOfSameTile(found.best.subject.kernel, opened.plain, options)
-  const isPlain = same !== null && same.kernel.metadata.kernelName === plain?.subject.kernel.metadata.kernelName
-  const ours = (name: string, subject: Subject): Contestant => ({ name, round: (launches) => timer.round(subject, launches) })
+  const ours = byName([found.best, first, bestOf4].map((one) => one?.subject ?? null))
+  const plains = byName([plain?.subject ?? null, same])
   const theirs = (name: Rival): Contestant => ({ name, round: (launches) => peer.round(name, launches, warmUpOf(launches)) })
-  const field: Contestant[] = [ours('best', found.best.subject)]
-  if (first !== null && first.place !== found.best.place) field.push(ours('first', first.subject))
-  if (bestOf4 !== null && bestOf4.place !== found.best.place && bestOf4.place !== first?.place) field.push(ours('bestOf4', bestOf4.subject))
-  if (plain !== null) field.push(ours('our plain', plain.subject))
-  if (same !== null && !isPlain) field.push(ours('same tile', same))
-  field.push(...rivals.map(theirs))
-  const finalists = [found.best, first, bestOf4].filter((one) => one !== null)
+  const contestant = ([name, subject]: readonly [string, Subject]): Contestant => ({ name, round: (launches) => timer.round(subject, launches) })
+  const field = [...[...ours, ...plains].map(contestant), ...rivals.map(theirs)]
+  // Full rounds know better than those of the search, of both sides.
   const once = async () => {
     const summaries = await takeTurns(field, timer.kind === 'modelled' ? 1 : rounds)
-    const summaryOf = ({ place }: Found): Summary => summaries.get(place === found.best.place ? 'best' : place === first?.place ? 'first' : 'bestOf4')!
-    // Full rounds know better than those of the search, of both sides.
-    const best = finalists.reduce((a, b) => (summaryOf(b).median < summaryOf(a).median ? b : a))
-    const plains = ['our plain', 'same tile'].map((name) => summaries.get(name) ?? null)
-    const plain = plains.reduce((a, b) => (a && b && b.median < a.median ? b : (a ?? b)))
-    return { summaries, summaryOf, best, ours: summaryOf(best), plain }
+    const fastestOf = (names: Iterable<string>): string | null =>
+      [...names].reduce<string | null>((a, b) => (a !== null && summaries.get(a)!.median <= summaries.get(b)!.median ? a : b), null)
+    return { summaries, ours: fastestOf(ours.keys())!, plain: fastestOf(plains.keys()) }
   }
-  const { summaries, summaryOf, best, ours: fastest, plain: unfused } = await middleBelow(FUSED_FLOOR, once, ({ ours, plain }) => (plain ? plain.median / ours.median : Infinity))
+  const fullRounds = await middleBelow(FUSED_FLOOR, once, ({ summaries, ours, plain }) =>
+    plain === null ? Infinity : summaries.get(plain)!.median / summaries.get(ours)!.median)
+  const { summaries } = fullRounds
+  const summaryOf = ({ kernel }: Subject): Summary => summaries.get(kernel.metadata.kernelName)!
+  const best = [found.best, first, bestOf4].find((one) => one?.subject.kernel.metadata.kernelName === fullRounds.ours)!
   const error = await errorOf(problem, opened.out, best.subject, peer, opened.decoded)
   return {
     problem,
     kernelName: best.subject.kernel.metadata.kernelName,
     place: best.place,
     tried: found.tried,
-    ours: fastest,
-    first: first && summaryOf(first),
-    bestOf4: bestOf4 && summaryOf(bestOf4),
-    plain: unfused,
-    sameTile: same && { fused: summaryOf(found.best), plain: summaries.get(isPlain ? 'our plain' : 'same tile')! },
+    ours: summaryOf(best.subject),
+    first: first && summaryOf(first.subject),
+    bestOf4: bestOf4 && summaryOf(bestOf4.subject),
+    plain: fullRounds.plain === null ? null : summaries.get(fullRounds.plain)!,
+    sameTile: same && { fused: summaryOf(found.best.subject), plain: summaryOf(same) },
     rivals: Object.fromEntries(rivals.map((name) => [name, summaries.get(name)!])),
     error,
     bound: boundOf(problem),
@@ -124,7 +121,11 @@ async function plainOfSameTile(fused: KtlKernel, args: RuntimeArguments, { artif
   return kernel && { kernel, args, artifact: await artifacts.get(kernel, args) }
 } // prettier-ignore
 
-type Found = Awaited<ReturnType<typeof search>>['best']
+/** Each kernel once, by its name: those with an epilogue and those without differ in it. */
+const byName = (subjects: readonly (Subject | null)[]): ReadonlyMap<string, Subject> =>
+  new Map(
+    subjects.filter((subject) => subject !== null).map((subject) => [subject.kernel.metadata.kernelName, subject]),
+  )
 
 /** The fastest instance, the cost model's first, and the best of its first four, as far as short rounds tell. */
 async function search(

@@ -2,7 +2,7 @@
 import type { TensorProgram } from '../../compiler/ir/tensor.ts'
 import { operandNamed, plainTerms, topological } from '../../compiler/ir/walk.ts'
 import { trafficBytes } from '../discovery/ranking/memory.ts'
-import { type Extents } from '../discovery/ranking/rank.ts'
+import type { Extents } from '../discovery/ranking/rank.ts'
 import { arithmeticOf, type Arithmetic, type Peak } from './peaks.ts'
 
 export interface Work {

@@ -67,7 +67,7 @@ export const SM90_CONSTANTS = {
   /** More of it that rows cost which do not start at multiples of 128 bytes. */
   unaligned: 1.3,
   /** What all SMs together take in. */
-  fill: 5.95e3,
+  fill: 5950,
   /**
    * What the rows of boxes cost that end before their box does, of few lines of L2 that all CTAs ask for at once, where nothing hides it; less of rows of
    * whole sectors. To 30 times of k or n of 8 to 64 on an H200: 61312x104x8 takes 21.0 us, x64 11.6, and 13.4 where clusters of 4 share B.

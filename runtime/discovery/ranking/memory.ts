@@ -28,6 +28,9 @@ export const withDirty = (bytes: number, { dirtyBytes }: Machine): number => byt
  */
 const ROW_END_BYTES = 217
 
+const bytesBeyondL2 = (output: TensorOperand, extents: Extents, { dirtyBytes }: Machine): number =>
+  Math.max(0, bytesOf(output, extents) - dirtyBytes)
+
 /** Of outputs whose rows begin anywhere, in tiles of so many columns along `inner`. */
 export function rowEndBytes(
   outputs: readonly TensorOperand[],
@@ -36,7 +39,7 @@ export function rowEndBytes(
   extents: Extents,
   machine: Machine,
 ): number {
-  const tiles = Math.ceil((extents[inner] ?? 1) / columns)
+  const tiles = tilesAlong(extents, inner, columns)
   return tiles <= 1 ? 0 : tiles * tileEndBytes(outputs, inner, extents, machine)
 }
 
@@ -45,12 +48,12 @@ export function tileEndBytes(
   outputs: readonly TensorOperand[],
   inner: string,
   extents: Extents,
-  { dirtyBytes }: Machine,
+  machine: Machine,
 ): number {
   return outputs.reduce((sum, operand) => {
     if (operand.divisibility !== 'element' || operand.order.at(-1) !== inner) return sum
     const rowBytes = ((extents[inner] ?? 1) * DTYPES[operand.dtype].bits) / 8
-    return sum + (ROW_END_BYTES * Math.max(0, bytesOf(operand, extents) - dirtyBytes)) / rowBytes
+    return sum + (ROW_END_BYTES * bytesBeyondL2(operand, extents, machine)) / rowBytes
   }, 0)
 }
 
@@ -63,14 +66,14 @@ export function sectorEndBytes(
   run: Readonly<Record<string, number>>,
   each: number,
   extents: Extents,
-  { dirtyBytes }: Machine,
+  machine: Machine,
 ): number {
   return outputs.reduce((sum, operand) => {
     const inner = operand.order.at(-1)!
     const rowBytes = rowBytesOf(operand, extents)
     if (operand.divisibility === 'element' || rowBytes % SECTOR_BYTES === 0) return sum
     const ends = tilesAlong(extents, inner, run[inner] ?? Infinity)
-    return ends <= 1 ? sum : sum + (ends * each * Math.max(0, bytesOf(operand, extents) - dirtyBytes)) / rowBytes
+    return ends <= 1 ? sum : sum + (ends * each * bytesBeyondL2(operand, extents, machine)) / rowBytes
   }, 0)
 }
 
