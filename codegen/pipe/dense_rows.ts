@@ -73,7 +73,7 @@ export function storeDense(op: RowStore, c: EmitContext, otherwise: () => void):
         c.out.line(`const u32 at = (i + lane) * ${per};`)
         const piece = call0(c, 'load_shared_v4', `slot + at * ${bytes}`)
         c.out.line(`if (at + ${per} > elements) break;`)
-        c.out.line(`*reinterpret_cast<uint4*>(to + at) = ${piece};`, where)
+        c.out.line(call(c, 'store_global_v4', 'to + at', piece), where)
       })
       // What is no whole piece ends the tensor.
       c.out.line(`const u32 rest = elements / ${per} * ${per} + lane;`)

@@ -4,6 +4,7 @@ import type { EpilogueOp } from '../../compiler/ir/pipe_epilogue.ts'
 import { bufferOf, call, emitOps, note, slotAddress, type EmitContext } from './context.ts'
 import { subtileColumn } from './epilogue_values.ts'
 import { emitAuxLoad, emitCompute, emitDirectStore } from './epilogue.ts'
+import { emitCopyRows } from './shifted_loads.ts'
 import { emitFetchFirst, emitFetchNext } from './fetch.ts'
 import { emitMeasure, emitMeasureBegin, emitQuantise } from './quantise.ts'
 import { emitShareLargest } from './quantise_columns.ts'
@@ -60,6 +61,7 @@ export const EPILOGUE_EMITTERS: { readonly [K in EpilogueOp['op']]?: (op: OpOf<K
   fetch_first: emitFetchFirst,
   fetch_next: emitFetchNext,
   aux_load: emitAuxLoad,
+  copy_rows: emitCopyRows,
   compute: emitCompute,
   share_largest: emitShareLargest,
   quantise: emitQuantise,

@@ -4,88 +4,133 @@
  * beside may be an output that others are writing.
  */
 import { DTYPES } from '../../compiler/dtypes.ts'
-import type { AuxLoad } from '../../compiler/ir/pipe_epilogue.ts'
+import type { AuxLoad, CopyRows } from '../../compiler/ir/pipe_epilogue.ts'
 import type { TensorOperand } from '../../compiler/ir/tensor.ts'
 import { PIECE_BYTES, shiftedRowBytes } from '../../compiler/space/layout.ts'
 import { call, call0, note, rawType, slotAddress, type EmitContext } from './context.ts'
-import { element, fromWord, load } from './epilogue_values.ts'
+import { element, expressionText, fromWord, load, operandOf } from './epilogue_values.ts'
 
 export function emitLoadShifted(op: AuxLoad, operand: TensorOperand, c: EmitContext): void {
-  const { buffer } = op.rows!
-  c.out.block('', () => emitCopies(operand, buffer, c))
+  const { buffer, copied } = op.rows!
+  const { layout, subtileColumns } = c.program
+  const slot = slotAddress(c, buffer)
+  if (copied) {
+    const bytes = layout.rowsPerWarp * shiftedRowBytes(subtileColumns, DTYPES[operand.dtype].storageBytes)
+    return void c.out.block('', () => readShifted(operand, `${slot} + warp % 4 * ${bytes}`, c))
+  }
+  c.out.block('', () => emitCopies(operand, slot, layout.rowsPerWarp, c))
   c.out.line(call(c, 'cp_async_commit')).line(`cp_async_wait<0>();`).line('__syncwarp();')
   c.wrappers.add('cp_async_wait')
-  c.out.block('', () => readShifted(operand, buffer, c))
+  c.out.block('', () => readShifted(operand, slot, c))
   c.out.line('__syncwarp();')
 }
 
-/** A lane copies one piece of every few rows; the last pieces, of rows that are shifted, are those of one lane each. */
-function emitCopies(operand: TensorOperand, buffer: string, c: EmitContext): void {
-  const { subtileColumns: columns, layout } = c.program
+/** Rows that a warp copies at once: each lane has what is less than a word of one. */
+const ROWS_AT_ONCE = 32
+
+export function emitCopyRows(op: CopyRows, c: EmitContext): void {
+  const operand = operandOf(c, op.operand)
+  const { subtileColumns, layout } = c.program
+  const bytes = shiftedRowBytes(subtileColumns, DTYPES[operand.dtype].storageBytes)
+  c.out.line('#pragma unroll 1')
+  const guard = op.guard === null ? '' : ` && ${expressionText(op.guard, c)} != 0`
+  c.out.block(`for (u32 part = 0; part < ${4 * layout.rowsPerWarp}${guard}; part += ${ROWS_AT_ONCE})`, () => {
+    c.out.line('const u32 warp_row = warpgroup_row + part;')
+    emitCopies(operand, `${slotAddress(c, op.buffer)} + part * ${bytes}`, ROWS_AT_ONCE, c)
+  })
+}
+
+/**
+ * A lane copies one piece of every few rows from `warp_row` on. Of pieces that begin with elements of others it copies the words of the row, behind whose end
+ * are zeros; what is less than a word, and the last pieces of rows that are shifted, are those of one lane each. `to`: address.
+ */
+function emitCopies(operand: TensorOperand, to: string, rows: number, c: EmitContext): void {
+  const { subtileColumns: columns } = c.program
   const bytes = DTYPES[operand.dtype].storageBytes
   const where = note(c, `load ${operand.name}`)
-  const [pitch, pieces, rows] = [shiftedRowBytes(columns, bytes), (columns * bytes) / PIECE_BYTES, layout.rowsPerWarp]
-  const step = 32 / pieces
-  const end = c.names.end('m')
+  const [pitch, pieces] = [shiftedRowBytes(columns, bytes), (columns * bytes) / PIECE_BYTES]
   const raw = rawType(bytes)
-  c.out.line(`const u32 slot = ${slotAddress(c, buffer)}, w = lane % ${pieces};`, where)
+  const stride = c.names.stride(operand.name, c.names.m)
+  c.out.line(`const u32 slot = ${to};`, where)
+  c.out.line(`const int me = ${call0(c, 'anew', 'lane')};`)
   c.out.line(`const int left = min(static_cast<int>(${c.names.edge('n')} - subtile_col), ${columns}) * ${bytes};`)
-  // Where the sub-tile's row begins, how far behind a piece, and how many of its bytes there are from that on.
-  const declare = (row: string): void => {
-    const first = `&${element(c, operand, { m: `(warp_row + ${row})`, n: 'subtile_col' })}`
-    c.out.line(`const ${raw}* const row = reinterpret_cast<const ${raw}*>(${first});`, where)
-    c.out.line(`const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % ${PIECE_BYTES};`)
-    c.out.line(`[[maybe_unused]] const int bytes = left > 0 && warp_row + ${row} < ${end} ? before + left : 0;`)
-  }
-  const copy = (row: string, piece: string): string => {
-    const count = `min(max(bytes - ${piece} * ${PIECE_BYTES}, 0), ${PIECE_BYTES})`
-    return call(c, 'cp_async_16', `slot + (${row}) * ${pitch} + ${piece} * ${PIECE_BYTES}`, `reinterpret_cast<const char*>(row) - before + ${piece} * ${PIECE_BYTES}`, count) // prettier-ignore
-  }
-  const count = Math.max(1, rows / step)
-  const forRows = (body: () => void): void => {
-    c.out.line('#pragma unroll')
-    c.out.block(`for (int i = 0; i < ${count}; ++i)`, () => {
-      c.out.line(`const u32 r = lane / ${pieces} + i * ${step};`)
-      if (step > rows) c.out.line(`if (r >= ${rows}) break;`)
-      body()
-    })
-  }
-  /** Of pieces that begin with elements of others, those of the row, behind whose end are zeros: a lane has some, and asks for all of them first. */
-  const emitHeads = (): void => {
-    const [per, each] = [PIECE_BYTES / bytes, Math.ceil(PIECE_BYTES / bytes / pieces)]
-    const forElements = (body: () => void): void =>
-      forRows(() => {
-        declare('r')
-        c.out.line('#pragma unroll')
-        c.out.block(`for (int j = 0; j < ${each}; ++j)`, () => {
-          c.out.line(`const int e = w + j * ${pieces};`)
-          const last = each * pieces > per ? `e < ${per} && ` : ''
-          c.out.line(`const bool is_own = ${last}before > 0 && e * ${bytes} >= before;`)
-          body()
-        })
+  c.out.line(
+    `const int below = left > 0 ? static_cast<int>(${c.names.end('m')} - warp_row) : 0;  // rows that there are`,
+  )
+  const first = `&${element(c, operand, { m: 'warp_row', n: 'subtile_col' })}`
+  c.out.line(`const char* const first = reinterpret_cast<const char*>(${first});`, where)
+  c.out.line(`i64 pitch = static_cast<i64>(${stride}) * ${bytes};`)
+  c.out.line(`asm volatile("" : "+l"(pitch));  // multiples of it are added up, and not kept in registers around loops`)
+  /** Bytes of a row's `size` behind `at` (CUDA texts). */
+  const inside = (row: string, at: string, size: number): string =>
+    `${row} < below ? min(max(before + left - ${at}, 0), ${size}) : 0`
+  /** `lanes` of a row each have a piece, or a word. */
+  const forRows = (lanes: number, unroll: string, body: (target: string, row: string) => void): void => {
+    const step = 32 / lanes
+    c.out.block('', () => {
+      c.out.line(`const int own = me / ${lanes}, w = me % ${lanes};`)
+      c.out.line(`const char* row = first + own * pitch;`).line(unroll)
+      c.out.block(`for (int i = 0; i < ${Math.max(1, rows / step)}; ++i, row += ${step} * pitch)`, () => {
+        if (step > rows) c.out.line(`if (own >= ${rows}) break;`)
+        c.out.line(`const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % ${PIECE_BYTES};`)
+        body(`slot + own * ${pitch} + i * ${step * pitch}`, `own + i * ${step}`)
       })
-    c.out.line(`${raw} heads[${count * each}];`)
-    forElements(() => {
-      c.out.line(`heads[i * ${each} + j] = is_own && e * ${bytes} < bytes ? row[e - before / ${bytes}] : 0;`, where)
-    })
-    forElements(() => {
-      const to = `slot + r * ${pitch} + e * ${bytes}`
-      c.out.line(`if (is_own) ${call(c, `store_shared_b${8 * bytes}`, to, `heads[i * ${each} + j]`)}`, where)
     })
   }
-  forRows(() => {
-    declare('r')
-    c.out.line(`if (column > 0 || w > 0 || before == 0) ${copy('r', 'static_cast<int>(w)')}`, where)
+  const copyPiece = (target: string, size: string): void => {
+    const at = `w * ${PIECE_BYTES}`
+    const copy = call(c, 'cp_async_16', `${target} + ${at}`, `row - before + ${at}`, size)
+    c.out.line(`if (column > 0 || w > 0 || before == 0) ${copy}`, where)
+  }
+  const copyPieces = (): void => {
+    c.out.block(`if (left == ${columns * bytes} && below >= ${rows})`, () =>
+      forRows(pieces, '#pragma unroll', (target) => copyPiece(target, `${PIECE_BYTES}`)),
+    )
+    c.out.block('else', () =>
+      forRows(pieces, '#pragma unroll 1', (target, row) =>
+        copyPiece(target, inside(row, `w * ${PIECE_BYTES}`, PIECE_BYTES)),
+      ),
+    )
+    c.out.block('if (column == 0)', () =>
+      forRows(PIECE_BYTES / 4, '#pragma unroll', (target, row) => {
+        const copy = call(c, 'cp_async_4', `${target} + w * 4`, 'row - before + w * 4', inside(row, 'w * 4', 4))
+        c.out.line(`if (before > 0 && w * 4 >= before) ${copy}`, where)
+      }),
+    )
+  }
+  // Of a lane's own row. What is less than a word is under way while others are copied.
+  const [isRow, count] = [rows < 32 ? `me < ${rows} && ` : '', 4 / bytes - 1]
+  const forParts = (body: (place: string, isOwn: string) => void): void => {
+    if (count === 0) return
+    c.out.line('#pragma unroll')
+    c.out.block(`for (int i = 0; i < ${count}; ++i)`, () => body(`i * ${bytes}`, `before % 4 + i * ${bytes} < 4`))
+  }
+  c.out.line('const char* const row = first + me * pitch;')
+  c.out.line(`const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % ${PIECE_BYTES};`)
+  if (count > 0)
+    c.out.line(`const bool begins = ${isRow}column == 0 && before % 4 != 0;`).line(`${raw} parts[${count}];`)
+  forParts((place, isOwn) => {
+    const value = `*reinterpret_cast<const ${raw}*>(row + ${place})`
+    c.out.line(`parts[i] = begins && ${isOwn} && me < below && ${place} < left ? ${value} : 0;`, where)
   })
-  c.out.block('if (column == 0)', () => emitHeads())
-  c.out.block(`if (lane < ${rows})`, () => {
-    declare('lane')
-    c.out.line(copy('lane', String(pieces)), where)
+  copyPieces()
+  const [target, end] = [`slot + me * ${pitch}`, pieces * PIECE_BYTES]
+  const last = call(
+    c,
+    'cp_async_16',
+    `${target} + ${end}`,
+    `row - before + ${end}`,
+    inside('me', String(end), PIECE_BYTES),
+  )
+  c.out.line(rows < 32 ? `if (me < ${rows}) ${last}` : last, where)
+  forParts((place, isOwn) => {
+    const store = call(c, `store_shared_b${8 * bytes}`, `${target} + before + ${place}`, 'parts[i]')
+    c.out.line(`if (begins && ${isOwn}) ${store}`, where)
   })
 }
 
 /** Pairs of neighbours as a lane of a fragment has them: of rows lane / 4 and lane / 4 + 8, from 4 bytes that may lie in two words. */
-function readShifted(operand: TensorOperand, buffer: string, c: EmitContext): void {
+function readShifted(operand: TensorOperand, slot: string, c: EmitContext): void {
   const { subtileColumns: columns } = c.program
   const { storageBytes: bytes, cudaStorage } = DTYPES[operand.dtype]
   const where = note(c, `read ${operand.name}`)
@@ -105,7 +150,7 @@ function readShifted(operand: TensorOperand, buffer: string, c: EmitContext): vo
   c.out.line('#pragma unroll')
   c.out.block(`for (u32 j = 0; j < ${c.tile.count}; j += 2)`, () => {
     c.out.line(`const u32 at = j / 2 % 2 == 0 ? at0 : at1;`)
-    const from = (offset: string): string => `${slotAddress(c, buffer)} + at${offset} + j / 4 * ${8 * bytes}`
+    const from = (offset: string): string => `${slot} + at${offset} + j / 4 * ${8 * bytes}`
     if (bytes === 4) {
       value('j', call0(c, 'load_shared_b32', from('')))
       value('j + 1', call0(c, 'load_shared_b32', from(' + 4')))

@@ -5,7 +5,7 @@
  */
 import type { EpilogueOp } from '../../compiler/ir/pipe_epilogue.ts'
 import { PIECE_BYTES, SECTOR_BYTES, shiftedRowBytes } from '../../compiler/space/layout.ts'
-import { call0, note, rawType, slotAddress, type EmitContext } from './context.ts'
+import { call, call0, note, rawType, slotAddress, type EmitContext } from './context.ts'
 import { element, operandOf, subtileColumn } from './epilogue_values.ts'
 import { storeWords, type RowStore } from './row_words.ts'
 import { emitCarry, firstColumn, overlaps, stageShifted } from './shifted_stage.ts'
@@ -106,22 +106,46 @@ function emitRow({ raw, step, bytes }: Shape, c: EmitContext): void {
   c.out.line(`const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % ${PIECE_BYTES} / ${bytes};`)
 }
 
-/** Elements of piece `piece` for which `condition` holds, spread over the lanes of the row. */
-function emitElements(
-  { pieces, per, bytes, raw, step, pitch }: Shape,
+/**
+ * Elements of piece `piece` of each row for which `condition` holds, by what `declare` says of the row: spread over its lanes, and all read before the first of
+ * them is stored.
+ */
+function storeElements(
+  shape: Shape,
   c: EmitContext,
+  where: object,
   piece: string,
   condition: string,
-  where: object,
+  declare: () => void = () => undefined,
 ): void {
-  const perWord = 4 / bytes
-  c.out.line('#pragma unroll')
-  c.out.block(`for (int e = w; e < ${per}; e += ${pieces})`, () => {
-    const inside = bytes === 4 ? 'e * 4' : `e / ${perWord} * 4`
-    const word = call0(c, 'load_shared_b32', `slot + i * ${step * pitch} + ${piece} * ${PIECE_BYTES} + ${inside}`)
-    const value = bytes === 4 ? word : `${word} >> e % ${perWord} * ${8 * bytes}`
-    const to = `row[column - before + ${piece} * ${per} + e]`
-    c.out.line(`if (${condition}) ${to} = static_cast<${raw}>(${value});`, where)
+  const { pieces, per, bytes, step, pitch, count } = shape
+  const [perWord, each] = [4 / bytes, Math.ceil(per / pieces)]
+  const isRow = isOwnRow(shape)
+  const forElements = (body: (part: string) => void): void =>
+    forRows(shape, c, () => {
+      emitRow(shape, c)
+      declare()
+      c.out.line('#pragma unroll')
+      c.out.block(`for (int j = 0; j < ${each}; ++j)`, () => {
+        const e = `static_cast<int>(w) + j * ${pieces}`
+        // What lanes have beyond a piece they do not store.
+        c.out.line(`const int e = ${each * pieces > per ? `min(${e}, ${per - 1})` : e};`)
+        body(`parts[i * ${each} + j]`)
+      })
+    })
+  c.out.block('', () => {
+    c.out.line(`u32 parts[${count * each}];`)
+    forElements((part) => {
+      const inside = bytes === 4 ? 'e * 4' : `e / ${perWord} * 4`
+      const word = call0(c, 'load_shared_b32', `slot + i * ${step * pitch} + ${piece} * ${PIECE_BYTES} + ${inside}`)
+      c.out.line(`${isRow === null ? '' : `if (${isRow}) `}${part} = ${word};`, where)
+    })
+    forElements((part) => {
+      const value = bytes === 4 ? part : `${part} >> e % ${perWord} * ${8 * bytes}`
+      const to = `row + (static_cast<int>(column) - before) + ${piece} * ${per} + e`
+      const own = each * pieces > per ? `static_cast<int>(w) + j * ${pieces} < ${per} && ` : ''
+      c.out.line(call(c, `store_global_b${8 * bytes}_if`, to, value, ofOwnRows(shape, `${own}(${condition})`)), where)
+    })
   })
 }
 
@@ -144,7 +168,7 @@ function storeInside(
     emitRow(shape, c)
     declare()
     const to = `row + (static_cast<int>(column) - before) + w * ${per}`
-    c.out.line(`if (${ofOwnRows(shape, condition)}) *reinterpret_cast<uint4*>(${to}) = own[i];`, where)
+    c.out.line(call(c, 'store_global_v4_if', to, 'own[i]', ofOwnRows(shape, condition)), where)
   })
 }
 
@@ -167,11 +191,7 @@ function storeWhole(shape: Shape, c: EmitContext, where: object): void {
   storeInside(shape, c, where, '(!begins || w > 0 || before == 0)')
   // Of the piece that a row begins in, elements from `before` on are its first; of the one that it ends in, those up to there are its last.
   c.out.block('if (begins || is_last)', () =>
-    forRows(shape, c, () => {
-      emitRow(shape, c)
-      const piece = `(e < before ? ${pieces} : 0)`
-      emitElements(shape, c, piece, ofOwnRows(shape, 'before > 0 && (e < before ? is_last : begins)'), where)
-    }),
+    storeElements(shape, c, where, `(e < before ? ${pieces} : 0)`, 'before > 0 && (e < before ? is_last : begins)'),
   )
 }
 
@@ -197,12 +217,7 @@ function storeOwn(shape: Shape, c: EmitContext, condition: string, where: object
 /** The first ones of rows have all that these begin with. */
 function storeFirst(shape: Shape, c: EmitContext, where: object): void {
   storeOwn(shape, c, '(piece > 0 || before == 0)', where)
-  c.out.block('if (column == 0)', () =>
-    forRows(shape, c, () => {
-      emitRow(shape, c)
-      emitElements(shape, c, '0', ofOwnRows(shape, 'before > 0 && e >= before'), where)
-    }),
-  )
+  c.out.block('if (column == 0)', () => storeElements(shape, c, where, '0', 'before > 0 && e >= before'))
 }
 
 /** Of those that stick out of it. */
@@ -215,22 +230,26 @@ function storeCut(shape: Shape, c: EmitContext, where: object): void {
   c.out.line(
     `const int below = left > 0 ? ${step > rows ? `min(${below}, ${rows})` : below} - static_cast<int>(lane / ${pieces}) : 0;`,
   )
-  forRows(shape, c, () => {
-    emitRow(shape, c)
-    // Elements of others in the first piece, and behind which the row ends.
+  /** Elements of others in the first piece, and behind which the row ends. */
+  const declare = (): void => {
     if (overlaps(c)) {
       emitOwn(shape, c)
       c.out.line(
-        `const int others = at.n > 0 ? max(0, skipped * ${per} - static_cast<int>(column)) : begins ? before : 0;`,
+        `[[maybe_unused]] const int others = at.n > 0 ? max(0, skipped * ${per} - static_cast<int>(column)) : begins ? before : 0;`,
       )
-      c.out.line(`const int all = min(before + left, behind * ${per} - static_cast<int>(column));`)
-    } else c.out.line('const int others = begins ? before : 0, all = before + left;')
-    c.out.line(`const int end = static_cast<int>(i) * ${step} < below ? all : 0, from = w * ${per};`)
+      c.out.line(`[[maybe_unused]] const int all = min(before + left, behind * ${per} - static_cast<int>(column));`)
+    } else c.out.line('[[maybe_unused]] const int others = begins ? before : 0, all = before + left;')
+    c.out.line(`[[maybe_unused]] const int end = static_cast<int>(i) * ${step} < below ? all : 0;`)
+  }
+  forRows(shape, c, () => {
+    emitRow(shape, c)
+    declare()
+    c.out.line(`const int from = w * ${per};`)
     const own = call0(c, 'load_shared_v4', `slot + i * ${step * pitch} + w * ${PIECE_BYTES}`)
     const to = 'row + (static_cast<int>(column) - before) + from'
-    c.out.line(`if (from >= others && from + ${per} <= end) *reinterpret_cast<uint4*>(${to}) = ${own};`, where)
-    emitElements(shape, c, '0', 'others > 0 && e >= others && e < end', where)
-    c.out.line(`const int piece = end / ${per};`)
-    emitElements(shape, c, 'piece', `is_last && e < end % ${per} && piece * ${per} >= others`, where)
+    c.out.line(`if (from >= others && from + ${per} <= end) ${call(c, 'store_global_v4', to, own)}`, where)
   })
+  storeElements(shape, c, where, '0', 'others > 0 && e >= others && e < end', declare)
+  const isEnd = `is_last && e < end % ${per} && end / ${per} * ${per} >= others`
+  storeElements(shape, c, where, `(end / ${per})`, isEnd, declare)
 }

@@ -2,7 +2,7 @@
 import type { EpilogueOp } from '../../compiler/ir/pipe_epilogue.ts'
 import { name } from '../../compiler/space/ix.ts'
 import { swizzled } from '../../compiler/space/layout.ts'
-import { bufferOf, call0, note, rawType, slotAddress, type EmitContext } from './context.ts'
+import { bufferOf, call, call0, note, rawType, slotAddress, type EmitContext } from './context.ts'
 import { element, operandOf, pairBits, stored, storedBits, word } from './epilogue_values.ts'
 import { LANE_ROW, MATRIX_ROW, PAIR_ROW, transposedMatrices } from './register_tile.ts'
 import type { RowStore } from './row_words.ts'
@@ -172,7 +172,7 @@ function storeVectors(op: RowStore, c: EmitContext): void {
       c.out.line(`const uint4 chunk = ${call0(c, 'load_shared_v4', address)};`, where)
       c.out.line(`${raw}* to = reinterpret_cast<${raw}*>(&${element(c, operand, { m: 'at_m', n: 'at_n' })});`, where)
       const left = alongN ? `${c.names.edge('n')} - at_n` : `${c.names.end('m')} - at_m`
-      c.out.line(`if (${left} >= ${perChunk}) *reinterpret_cast<uint4*>(to) = chunk;`, where)
+      c.out.line(`if (${left} >= ${perChunk}) ${call(c, 'store_global_v4', 'to', 'chunk')}`, where)
       c.out.block('else', () => {
         c.out.line('const u32 words[4] = {chunk.x, chunk.y, chunk.z, chunk.w};')
         c.out.line('#pragma unroll')

@@ -183,7 +183,7 @@ export type TileOp =
   | { readonly op: 'one_thread'; readonly body: readonly TileOp[] }
   /** Only in the first warp of the role, all of its threads. */
   | { readonly op: 'first_warp'; readonly body: readonly TileOp[] }
-  /** One thread of each warp behind the role's first (`whole`: all of its threads), as many as there are consumer warpgroups: each serves one of them. */
+  /** One thread of each warp behind the role's first (`whole`: all of its threads), as many as there are consumer warpgroups: each serves one of them, in its turns. */
   | { readonly op: 'for_warpgroups'; readonly whole?: true; readonly body: readonly TileOp[] }
   /** Ends of groups that decrease or leave the axis of rows are findings. */
   | { readonly op: 'check_groups' }
@@ -341,6 +341,9 @@ export const turnsOf = ({ roles }: Pick<TileProgram, 'roles'>): number => {
   const tiles = roles[0]!.body.find((op) => op.op === 'for_tiles')
   return (tiles?.op === 'for_tiles' ? tiles.turns : undefined) ?? 1
 }
+
+/** Consumer warpgroups: those that work together on a tile, or take turns. */
+export const warpgroupsOf = ({ roles }: Pick<TileProgram, 'roles'>): number => Math.ceil(roles[0]!.warps / 4)
 
 /** Registers that a role sets for each of its threads; null: it has those of the launch. */
 export function registersSet({ body }: Pick<Role, 'body'>): number | null {

@@ -15,8 +15,8 @@ export interface AuxLoad {
   readonly vector: boolean
   /** Where TMA has brought it; absent: it is loaded to registers. */
   readonly fetched?: Fetched
-  /** Rows that begin anywhere: the warp copies them to its slot, and reads its values there. */
-  readonly rows?: { readonly buffer: string }
+  /** Rows that begin anywhere: the warp copies them to its slot, or `copied` others have, and reads its values there. */
+  readonly rows?: { readonly buffer: string; readonly copied?: true }
   /** Its values are those that `load_ahead` has brought to registers. */
   readonly ahead?: boolean
   /** Load only when this scalar is not 0 (skip0). */
@@ -62,6 +62,14 @@ export interface LoadAhead {
   readonly guard: Node | null
 }
 
+/** Rows of a sub-tile of a warpgroup, which begin anywhere, to its slot, by a warp of another role: for `aux_load`, `rows`. */
+export interface CopyRows {
+  readonly op: 'copy_rows'
+  readonly operand: string
+  readonly buffer: string
+  readonly guard: Node | null
+}
+
 /**
  * The values of a stored form: its scales, one for each `block` columns of a row or rows of a column, from the largest magnitudes to
  * memory, and the values themselves as what they are rounded to. A lane that has a whole block finds its largest; others ask the lanes
@@ -104,6 +112,7 @@ export type EpilogueOp =
   | { readonly op: 'tmem_load'; readonly products: number }
   | LoadAhead
   | AuxLoad
+  | CopyRows
   | { readonly op: 'compute'; readonly outputs: readonly { readonly operand: string; readonly value: Node }[] }
   | Quantise
   /** The largest magnitudes of each column that this warp has of a block of rows, for the others that have a part of it. */
@@ -121,7 +130,7 @@ export type EpilogueOp =
   | { readonly op: 'proxy_fence' }
   /** The rows of what owns the buffer: of a warp, or of the four of a warpgroup. */
   | (Omit<StoreOp, 'bytes'> & { readonly op: 'tma_store'; readonly map: string; readonly buffer: string })
-  /** Over the sub-tiles of a warpgroup, in the order in which its warps stage them. */
+  /** Over the sub-tiles of a warpgroup, in the order in which its warps come to them. */
   | { readonly op: 'for_staged'; readonly body: readonly TileOp[] }
   | { readonly op: 'after_first_staged'; readonly body: readonly TileOp[] }
   | { readonly op: 'bulk_commit' }

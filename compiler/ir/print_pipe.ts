@@ -341,9 +341,11 @@ function printOp(op: TileOp): string {
     case 'aux_load':
       return (
         `aux_load ${op.operand} (${op.shape}${op.vector ? ', vector' : ''}${op.ahead ? ', ahead' : ''}` +
-        `${op.rows ? `, rows by ${op.rows.buffer}` : ''}` +
+        `${op.rows ? `, rows ${op.rows.copied ? 'from' : 'by'} ${op.rows.buffer}` : ''}` +
         `${op.fetched ? `, from ${op.fetched.buffer}, swizzle ${op.fetched.swizzle}` : ''})${guarded(op.guard)}`
       )
+    case 'copy_rows':
+      return `copy_rows ${op.operand} -> ${op.buffer}${guarded(op.guard)}`
     case 'compute':
       return `compute ${valueTexts(op.outputs.map(({ operand, value }) => ({ name: operand, value })))}`
     case 'stage_write':

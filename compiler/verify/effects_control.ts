@@ -1,5 +1,5 @@
 /** Effects of loops and conditions: who executes their bodies, how often, and at which tile. */
-import { firstAlongK, type TileOp } from '../ir/pipe.ts'
+import { firstAlongK, warpgroupsOf, type TileOp } from '../ir/pipe.ts'
 import type { Agent } from './agent.ts'
 import { nothing, type Effects, type Steps } from './effect.ts'
 import type { Machine } from './machine.ts'
@@ -73,7 +73,7 @@ export const CONTROL = {
   first_warp: ({ body }, agent, m) => when(agent.warp === agent.role!.firstWarp, body, agent, m),
   *for_warpgroups({ whole, body }, agent, m) {
     const index = agent.warp - agent.role!.firstWarp - 1
-    if (index < 0 || index >= m.program.registers!.together) return
+    if (index < 0 || index >= warpgroupsOf(m.program)) return
     agent.warpgroup = index
     yield* whole ? m.execute(body, agent) : alone(body, agent, m)
   },

@@ -4,6 +4,7 @@ import type { TileOp } from '../ir/pipe.ts'
 import { operandNamed } from '../ir/walk.ts'
 import type { Agent } from './agent.ts'
 import { nothing, type Effects, type OpOf, type Steps } from './effect.ts'
+import { copied } from './effects_loads.ts'
 import { advance, waitFor, warpSync } from './effects_sync.ts'
 import { byProxy, type Machine } from './machine.ts'
 import { landing } from './tags.ts'
@@ -75,6 +76,7 @@ export const EPILOGUE = {
       const slot = m.slotOf(agent, rows.buffer)
       const tag = subtileTag(agent, m, operand)
       const bytes = stagedBytes(m, rows.buffer, operand)
+      if (rows.copied) return m.read(agent, op, slot, tag, bytes)
       m.write(agent, op, slot, tag, (bytes * agent.threads) / 32, op, agent.id)
       yield* warpSync(agent, m)
       m.read(agent, op, slot, tag, bytes)
@@ -84,6 +86,14 @@ export const EPILOGUE = {
     yield* waitFor(op, agent, m, fetched.barrier, agent.ring(fetched.ring).phase + 1)
     const slot = m.slotOf(agent, fetched.buffer)
     m.read(agent, op, slot, subtileTag(agent, m, operand))
+  },
+  copy_rows(op, agent, m) {
+    const bytes = (stagedBytes(m, op.buffer, op.operand) * agent.threads) / 32
+    const slot = m.slotOf(agent, op.buffer)
+    const tag = subtileTag(agent, m, op.operand)
+    m.writeLater(agent, op, slot, copied(agent), tag, bytes, op, agent.id)
+    // Elements that are less than a word.
+    m.write(agent, op, slot, tag, 0, op, agent.id + m.agents.length)
   },
   stage_write(op, agent, m) {
     const bytes = (m.program.layout.rowsPerWarp * m.program.subtileColumns * op.bytes * agent.threads) / 32

@@ -20,7 +20,7 @@ const copiedBytes = (m: Machine, { tile, operand }: TmaLoad | Gather | CopyTile)
 const tileBytes = (m: Machine, { buffer }: TmaLoad | Gather | CopyTile): number => m.buffer(buffer).slotBytes
 
 /** A copy of this thread's open group. cp.async writes as the thread itself does, only later. */
-function copied(agent: Agent): Done {
+export function copied(agent: Agent): Done {
   agent.openCopies++
   return {
     dimension: agent.dimension('copies'),

@@ -110,7 +110,9 @@ export const SYNC = {
   arrive_copied(op, agent, m) {
     if (agent.openCopies > 0) agent.copyGroups++
     agent.openCopies = 0
+    // What the thread has written itself is not ordered before it.
     const landed = m.space.copy(agent.clock)
+    landed[agent.own] = 0
     landed[agent.dimension('copies')] = agent.copyGroups
     m.signal(agent, op, m.barrierOf(agent, op.barrier), agent.threads, 0, landed)
   },

@@ -1,4 +1,5 @@
 /** Operands of the epilogue, outputs on their way through shared memory, and the expressions between them. */
+import type { Copies } from '../ir/pipe.ts'
 import type { Quantise, StoreOp } from '../ir/pipe_epilogue.ts'
 import type { TensorOperand } from '../ir/tensor.ts'
 import { expressionProblems, impliedGroups } from '../ir/verify_tensor.ts'
@@ -137,11 +138,10 @@ export function checkEpilogue(tiles: Tiles): void {
       if (op.fetched) tiles.expect(`${what}: swizzle`, op.fetched.swizzle, fetchedSwizzle(op.operand))
       if (op.rows) {
         tiles.expect(`${what}: rows`, [op.shape, order.at(-1), op.vector], ['full', domain.columns.axis, false])
-        const rowBytes = shiftedRowBytes(subtileColumns, tiles.bytes(op.operand))
-        if (layout.rowsPerWarp * rowBytes > tiles.buffer(op.rows.buffer).slotBytes)
-          tiles.problems.push(`${what}: a sub-tile does not fit a slot of ${op.rows.buffer}`)
+        checkRows(tiles, what, op.operand, op.rows.buffer, op.rows.copied ? 'warpgroup' : 'warp')
       }
     } else if (op.op === 'aux_load') tiles.expect(`aux_load ${op.operand}: shape`, op.shape, 'uniform')
+    if (op.op === 'copy_rows') checkRows(tiles, `copy_rows ${op.operand}`, op.operand, op.buffer, 'warpgroup')
     if (op.op === 'stage_write' || op.op === 'row_store') {
       const what = `${op.op} ${op.operand}`
       checkContiguous(tiles, what, op)
@@ -193,6 +193,16 @@ export function checkEpilogue(tiles: Tiles): void {
         tiles.problems.push(`${what}: groups begin anywhere along ${op.contiguous}`)
     }
   }
+}
+
+/** Rows of a sub-tile, which begin anywhere, in the slots of those who hold them. */
+function checkRows(tiles: Tiles, what: string, operand: string, name: string, owner: Copies['owner']): void {
+  const { subtileColumns, layout } = tiles.program
+  const buffer = tiles.buffer(name)
+  tiles.expect(`${what}: slots of each`, buffer.per?.owner, owner)
+  const rows = layout.rowsPerWarp * (owner === 'warpgroup' ? 4 : 1)
+  if (rows * shiftedRowBytes(subtileColumns, tiles.bytes(operand)) > buffer.slotBytes)
+    tiles.problems.push(`${what}: a sub-tile does not fit a slot of ${name}`)
 }
 
 /** What is computed twice, to be measured and to be stored, is the same. */

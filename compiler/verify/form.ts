@@ -170,6 +170,13 @@ function* prefetchProblems(program: TileProgram): Generator<string> {
     if (prefetched.filter((name) => name === map).length !== 1) yield `${map} is not prefetched once`
 }
 
+/** Who works on sub-tiles for others comes to the same ones as they. */
+function* stopProblems(program: TileProgram): Generator<string> {
+  const walks = [...opsOf(program)].filter(({ op }) => op === 'for_subtiles' || op === 'for_staged')
+  const stops = walks.map((walk) => bodiesOf(walk).some((body) => body.some(({ op }) => op === 'stop_at_n')))
+  if (new Set(stops).size > 1) yield 'some walks over sub-tiles stop at n, and others do not'
+}
+
 /** Problems in words. */
 export const formProblems = (program: TileProgram): string[] => [
   ...accumulatorProblems(program),
@@ -179,4 +186,5 @@ export const formProblems = (program: TileProgram): string[] => [
   ...groupProblems(program),
   ...partProblems(program),
   ...prefetchProblems(program),
+  ...stopProblems(program),
 ]

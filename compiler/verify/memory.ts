@@ -1,6 +1,6 @@
 /** Shared memory, tensor memory, registers and warps: regions do not overlap and end within what is launched, budgets hold. */
 import { DTYPES } from '../dtypes.ts'
-import { firstAlongK, opsOf, turnsOf, type Copies, type Role, type TileProgram } from '../ir/pipe.ts'
+import { firstAlongK, opsOf, turnsOf, warpgroupsOf, type Copies, type Role, type TileProgram } from '../ir/pipe.ts'
 import { ALIGNMENT_SLACK, SMEM_LIMIT } from '../targets/tensor_core/plan.ts'
 import { freeSide } from '../space/domain.ts'
 import type { Swizzle } from '../space/layout.ts'
@@ -119,7 +119,7 @@ function copiesFor(program: TileProgram, { firstWarp, warps }: Role, { owner }: 
   const last = firstWarp + warps
   if (owner === 'warp') return program.registers?.deep === undefined ? last : firstAlongK(program)
   // Behind the consumers, each of these warps serves one of them.
-  return firstWarp > 0 ? (program.registers?.together ?? 1) : Math.ceil(last / 4)
+  return firstWarp > 0 ? warpgroupsOf(program) : Math.ceil(last / 4)
 }
 
 function* tensorMemoryProblems({ tmem, rings }: TileProgram): Generator<string> {

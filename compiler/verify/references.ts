@@ -88,6 +88,8 @@ export function referencesOf(op: TileOp): References {
       const { ring, buffer, barrier } = op.fetched
       return { rings: [ring], buffers: [buffer], barriers: [barrier], operands: [op.operand] }
     }
+    case 'copy_rows':
+      return { buffers: [op.buffer], operands: [op.operand] }
     case 'tma_store':
       return { buffers: [op.buffer], maps: [op.map], operands: [op.operand] }
     case 'quantise': {

@@ -156,6 +156,8 @@ function flowOf(op: TileOp, program: TileProgram): Flow {
         reads: ['at', ...SHAPE_READS[op.shape], ...(op.ahead ? [`ahead:${op.operand}`] : [])],
         makes: [`v:${op.operand}`],
       }
+    case 'copy_rows':
+      return { reads: ['warpgroup row', 'col'] }
     case 'compute': {
       const values = op.outputs.map(({ value }) => value)
       const scalars = program.source.scalars.filter(({ pointer }) => pointer).map(({ name }) => `v:${name}`)
@@ -291,7 +293,13 @@ function* guardProblems(program: TileProgram): Generator<string> {
   const ops = [...opsOf(program)]
   const values = ops.flatMap((op) => (op.op === 'compute' ? op.outputs.map(({ value }) => value) : []))
   for (const op of ops)
-    if (op.op === 'aux_load' || op.op === 'load_ahead' || op.op === 'fetch_first' || op.op === 'fetch_next')
+    if (
+      op.op === 'aux_load' ||
+      op.op === 'load_ahead' ||
+      op.op === 'fetch_first' ||
+      op.op === 'fetch_next' ||
+      op.op === 'copy_rows'
+    )
       if (!sameGuard(op.guard, guardOf(values, op.operand)))
         yield `${op.op} ${op.operand}: its guard is not that of its uses`
 }

@@ -13,6 +13,8 @@ const unaligned = (
   scheduled(`unaligned: ${name}`, `unaligned${schedule.length}`, design, schedule, body, extents, { operands })
 
 const TILE = { kind: 'sm90', tile: [64, 64] } as const
+const TWICE = { kind: 'sm90', tile: [128, 128] } as const
+const LONG = { kind: 'sm90', tile: [128, 64] } as const
 const WARPS = { kind: 'sm80', tile: [64, 64] } as const
 const SHORT = { kind: 'sm80', tile: [64, 128] } as const
 const CTA = { kind: 'sm100', tile: [128, 64] } as const
@@ -38,6 +40,27 @@ export const UNALIGNED_CASES: readonly DeviceCase[] = [
   unaligned('of floats', TILE, 'consumers cooperative\n  tile 64x64', FLOATS, { m: 70, n: 131, k: 145 }),
   unaligned('of bytes', TILE, 'consumers cooperative\n  tile 64x64', BYTES, { m: 70, n: 131, k: 145 }),
   unaligned('operands of the epilogue', TILE, 'consumers cooperative\n  tile 64x64', FULL, { m: 70, n: 131, k: 65 }),
+  unaligned('operands of the epilogue that other warps copy', TWICE, 'consumers pingpong\n  tile 128x128', FULL, {
+    m: 600,
+    n: 275,
+    k: 136,
+  }),
+  unaligned(
+    'operands of the epilogue that other warps copy, on one tile',
+    LONG,
+    'consumers cooperative\n  tile 128x64',
+    FULL,
+    {
+      m: 300,
+      n: 139,
+      k: 64,
+    },
+  ),
+  unaligned('three warpgroups, operands that other warps copy', THREE, 'consumers cooperative\n  tile 192x96', FULL, {
+    m: 400,
+    n: 131,
+    k: 200,
+  }),
   unaligned('three warpgroups', THREE, 'consumers cooperative\n  tile 192x96', FULL, { m: 400, n: 131, k: 201 }),
   unaligned('8 columns', EIGHT, 'consumers pingpong\n  tile 64x8\n  cluster 1x1', PLAIN, { m: 150, n: 7, k: 328 }),
   unaligned('144 columns, transposed', WIDE, 'consumers cooperative\n  tile 256x144\n  operands ba', PLAIN, {

@@ -246,6 +246,8 @@ const SM90: readonly GoldenCase[] = [
   sm90('integer epilogue', of(INTEGERS), [128, 64]),
   sm90('optional batch', BATCH, [128, 128], { plan: { gemm: { l: 'l' } } }),
   sm90('rows of words', gemm({ unaligned: ['D'] }), [128, 64], { plan: { a: tma, ...inRows } }),
+  sm90('rows copied for ping-pong', of(FUSED_TEXT, ['C', 'D']), [128, 128], { design: pingpong, plan: { rowSlots: 2, epilogue: { subtileColumns: 64, aux: [{ rows: true }] } } }),
+  sm90('rows copied for one tile', of(FUSED_TEXT, ['C', 'D']), [192, 128], { plan: { warpgroups: 3, rowSlots: 1, epilogue: { subtileColumns: 64, aux: [{ rows: true }] } } }),
   sm90('tiles of floats that overlap', gemm({ out: 'f32', unaligned: ['D'] }), [128, 64], { design: { overlap: true }, plan: { overlap: 8, ...inRows } }),
   sm90('m-contiguous output', gemm({ D: ['n', 'm'] }), [128, 64], { plan: mContiguous('tma') }),
   sm90('m-contiguous A', gemm({ a: 'bf16', A: 'k, m' }), [128, 64], { plan: { a: { ...tma, major: 'mn' } } }),

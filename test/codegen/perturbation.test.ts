@@ -107,6 +107,7 @@ test('informational fields exist, and do not change it', () => {
 test.each([
   'sm90 ping-pong 128x128',
   'sm90 k split in 4',
+  'sm90 rows copied for ping-pong',
   'sm90 1x128 by 128x128, halves',
   'sm90 into 1x32',
   'sm80 shifted rows',

@@ -13,7 +13,7 @@ import { COMMON_EMITTERS } from '../../pipe/emit.ts'
 import { subtileLoop } from '../../pipe/emit_epilogue.ts'
 import { emitOps, type Emitters } from '../../pipe/context.ts'
 import type { LineOrigin } from '../../cuda/source_builder.ts'
-import type { RegisterPlan } from '../../../compiler/ir/pipe.ts'
+import { warpgroupsOf, type RegisterPlan } from '../../../compiler/ir/pipe.ts'
 import type { Part, WarpgroupMma } from '../../../compiler/ir/pipe_mma.ts'
 import { emitLoadColumns, emitLoadElements, emitLoadLines, emitLoadRows } from '../../pipe/ahead.ts'
 import { SCALE_EMITTERS } from '../../pipe/scales.ts'
@@ -33,10 +33,13 @@ import { partEmitters } from '../../pipe/parts.ts'
 import { EXCHANGE_EMITTERS } from '../../pipe/exchange.ts'
 import { emitSums, SUM_EMITTERS } from './sums.ts'
 
+/** Number of a block of rows of the warpgroup in the tile. */
+const rowBlock = (c: EmitContext, block: string): string =>
+  registersOf(c).together > 1 ? `(warpgroup * ROW_BLOCKS + ${block})` : block
+
 /** First row of a warp in a block of rows. */
 function warpRow(c: EmitContext, block: string): string {
-  const blocks = registersOf(c).together > 1 ? `(warpgroup * ROW_BLOCKS + ${block})` : block
-  return `at.m + ${blocks} * 64 + warp % 4 * ROWS_PER_WARP`
+  return `at.m + ${rowBlock(c, block)} * 64 + warp % 4 * ROWS_PER_WARP`
 }
 
 /** Registers are indexed by constants only. */
@@ -98,20 +101,18 @@ export const SM90_EMITTERS: Emitters = {
     if (!op.whole) c.wrappers.add('elect_one')
     const { firstWarp } = c.role!
     const isOne = op.whole ? '' : ' && elect_one()'
-    c.out.block(`if (warp > ${firstWarp} && warp <= ${firstWarp + registersOf(c).together}${isOne})`, () => {
-      c.out.line(`const u32 warpgroup = warp - ${firstWarp + 1};  // whose sub-tiles it sends`)
+    c.out.block(`if (warp > ${firstWarp} && warp <= ${firstWarp + warpgroupsOf(c.program)}${isOne})`, () => {
+      c.out.line(`const u32 warpgroup = warp - ${firstWarp + 1};  // that it serves`)
       emitOps(op.body, c)
     })
   },
   for_staged(op, c) {
     const { layout, subtileColumns } = c.program
     c.out.line('#pragma unroll 1')
-    c.out.block(`for (u32 block = 0; block < ROW_BLOCKS; ++block)`, () => {
+    c.out.block(`for (u32 block = 0; block < ${registersOf(c).rowBlocks}; ++block)`, () => {
       c.out.line('#pragma unroll 1')
       c.out.block(`for (u32 column = 0; column < ${layout.columns}; column += ${subtileColumns})`, () => {
-        c.out.line(
-          'const u32 subtile_col = at.n + column, warpgroup_row = at.m + (warpgroup * ROW_BLOCKS + block) * 64;',
-        )
+        c.out.line(`const u32 subtile_col = at.n + column, warpgroup_row = at.m + ${rowBlock(c, 'block')} * 64;`)
         emitOps(op.body, c)
       })
     })

@@ -5,7 +5,7 @@ import { SHARED, sharedBytes, sharesBlocks } from '../tensor_core/lower_epilogue
 import { MemoryMap, tileText, type Wanted } from '../tensor_core/memory.ts'
 import { gathersAny } from '../tensor_core/operands.ts'
 import { atomsBy, atomsOf } from '../tensor_core/scale_atoms.ts'
-import { scalesOf } from '../tensor_core/scales.ts'
+import { scaleArrivals, scalesOf } from '../tensor_core/scales.ts'
 import { SCALE_SLOTS } from './parts.ts'
 import { bufferOfB, GATHER_WARPS, tmaStageBytes } from '../tensor_core/plan.ts'
 import type { Sm100Plan } from './plan.ts'
@@ -90,10 +90,8 @@ export function sm100Memory(plan: Sm100Shape, stages: number, wanted: Wanted): S
     meaning: `all epilogue warps have read ${what}`,
   }))
   if (scales.length > 0) {
-    // Each lane that copies sees its copies land.
-    const loaders = scales.some(({ copies }) => copies) ? 32 : 1
     map.barrier('scales_full', 'scales', SCALE_SLOTS, () => ({
-      arrivals: always(loaders),
+      arrivals: always(scaleArrivals(scales)),
       meaning: 'the scales of a stage have landed',
     }))
     map.barrier('scales_empty', 'scales', SCALE_SLOTS, () => ({

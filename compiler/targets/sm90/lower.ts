@@ -17,7 +17,7 @@ import { commonParts, groupChecks } from '../tensor_core/lower_program.ts'
 import { fetchMaps, inputMaps, mapName } from '../tensor_core/plan.ts'
 import { consumerRole } from './lower_consumer.ts'
 import { producerRole, SENT } from './lower_producer.ts'
-import { fetchRing, sm90Memory } from './memory.ts'
+import { copiedRows, fetchRing, rowRing, sm90Memory } from './memory.ts'
 import type { PartPlan } from '../tensor_core/parts.ts'
 import type { Sm90Plan } from './plan.ts'
 
@@ -25,12 +25,14 @@ const registersOf = ({ cells, columns }: PartPlan): PartRegisters => ({ cells, c
 
 export function lowerSm90(plan: Sm90Plan): TileProgram {
   const staged = tmaOutputs(plan.epilogue)
+  const copied = copiedRows(plan, plan)
   const rings: Ring[] = [
     { name: 'stage', slots: plan.stages },
     { name: 'spent', slots: plan.stages },
     ...(plan.stagingSlots > 0 ? [{ name: 'staging', slots: plan.stagingSlots }] : []),
     ...(plan.storeWarps ? [{ name: SENT, slots: plan.stagingSlots }] : []),
     ...fetchMaps(plan).map((_, i) => ({ name: fetchRing(i), slots: plan.fetchSlots })),
+    ...copied.map((_, i) => ({ name: rowRing(i), slots: plan.rowSlots })),
     ...(plan.splits > 1 ? [{ name: 'partials', slots: 1 }] : []),
     ...(sharesBlocks(plan.epilogue) ? [{ name: SHARED.ring, slots: SHARED.slots }] : []),
     // A slot for each of the warpgroups that take turns.
@@ -65,8 +67,8 @@ export function lowerSm90(plan: Sm90Plan): TileProgram {
       name: 'producer',
       firstWarp: consumers,
       warps: 4,
-      does: `loads A and B${plan.storeWarps ? ', issues the stores' : ''}`,
-      rings: ['stage', ...(plan.storeWarps ? ['staging', SENT] : [])],
+      does: `loads A and B${plan.storeWarps ? ', issues the stores' : ''}${copied.length > 0 ? ', copies rows for the epilogue' : ''}`,
+      rings: ['stage', ...(plan.storeWarps ? ['staging', SENT] : []), ...copied.map((_, i) => rowRing(i))],
       body: producerRole(plan, common.domain),
     },
   ]

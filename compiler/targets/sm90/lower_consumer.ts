@@ -6,14 +6,21 @@ import type { Fetch, Fetched } from '../../ir/pipe_epilogue.ts'
 import { loadsAhead } from '../tensor_core/ahead.ts'
 import { tmaOutputs, valuesOf } from '../tensor_core/epilogue.ts'
 import { exchangeParts } from '../tensor_core/exchange.ts'
-import { auxLoads, fragmentEpilogue, freeBehind, tmaStores, type Staging } from '../tensor_core/lower_epilogue.ts'
+import {
+  auxLoads,
+  fragmentEpilogue,
+  freeBehind,
+  tmaStores,
+  type Brought,
+  type Staging,
+} from '../tensor_core/lower_epilogue.ts'
 import { domainOf } from '../tensor_core/lower_program.ts'
 import { waysOf } from '../../classes/matmul.ts'
 import { isPlain } from '../../space/domain.ts'
 import { bufferOfB, fetchMaps } from '../tensor_core/plan.ts'
 import { copiesRows, SWIZZLE_SPAN } from '../tensor_core/operands.ts'
 import { guardOf } from '../../ir/walk.ts'
-import { fetchRing } from './memory.ts'
+import { copiedRows, fetchRing, rowRing } from './memory.ts'
 import { sumOfParts } from './parts.ts'
 import { BLOCK_ROWS, type Sm90Plan } from './plan.ts'
 
@@ -167,13 +174,24 @@ const releaseSums = (plan: Sm90Plan): TileOp[] => [
 ]
 
 function epilogue(plan: Sm90Plan): TileOp[] {
-  const fetched = new Map(
-    fetches(plan).map(({ request, fetched }, i) => {
-      // What leaves in place of the operand ends its turn.
-      const then: TileOp[] = plan.inPlace && i === 0 ? [] : [{ op: 'fetch_next', ...request }]
-      return [request.operand, { fetched, then }] as const
-    }),
-  )
+  const fetched = fetches(plan).map(({ request, fetched }, i): [string, Brought] => {
+    // What leaves in place of the operand ends its turn.
+    const then: TileOp[] = plan.inPlace && i === 0 ? [] : [{ op: 'fetch_next', ...request }]
+    return [request.operand, { before: [], from: { fetched }, then }]
+  })
+  const copied = copiedRows(plan, plan).map(({ operand }, i): [string, Brought] => {
+    const ring = rowRing(i)
+    const release: TileOp = { op: 'lane0', body: [{ op: 'arrive', barrier: `${ring}_empty`, at: 'cta' }] }
+    return [
+      operand.name,
+      {
+        before: [{ op: 'wait', barrier: `${ring}_full`, parity: 'consumer' }],
+        from: { rows: { buffer: `smem_${ring}`, copied: true } },
+        then: [{ op: 'warp_sync' }, release, { op: 'advance', ring }],
+      },
+    ]
+  })
+  const brought = new Map([...fetched, ...copied])
   const staging: Staging = plan.inPlace
     ? { buffer: `smem_${fetchRing(0)}`, ring: fetchRing(0), free: null, issue: 'here' }
     : plan.storeWarps
@@ -184,7 +202,7 @@ function epilogue(plan: Sm90Plan): TileOp[] {
           issue: { arriveOn: 'staged' },
         }
       : { buffer: 'smem_d', ring: 'staging', free: freeBehind(plan.stagingSlots - 1), issue: 'here' }
-  const loads = (shapes: readonly string[]): TileOp[] => auxLoads(plan.epilogue, shapes, fetched, plan.ahead)
+  const loads = (shapes: readonly string[]): TileOp[] => auxLoads(plan.epilogue, shapes, brought, plan.ahead)
   const from = plan.parks ? { buffer: 'smem_partials', threads: threadsOf(plan) } : null
   return fragmentEpilogue(plan.epilogue, loads, from, tmaStores(plan.epilogue, staging), threadsOf(plan))
 }

@@ -1,10 +1,12 @@
 /** Program of the producer's warpgroup: loads of A and B, and of cooperative kernels the stores of what the consumers have staged. */
 import type { TileOp } from '../../ir/pipe.ts'
 import type { Domain } from '../../space/domain.ts'
-import { tmaOutputs } from '../tensor_core/epilogue.ts'
+import { guardOf } from '../../ir/walk.ts'
+import { tmaOutputs, valuesOf } from '../tensor_core/epilogue.ts'
+import { stopsAtN } from '../tensor_core/lower_epilogue.ts'
 import { copiesOfRows, gathers, rowFinders, scaleFinders, scaleLoads, tmaLoads } from '../tensor_core/lower_loads.ts'
 import { GATHER_WARPS, mapName, tmaStageBytes } from '../tensor_core/plan.ts'
-import { writesScales } from './memory.ts'
+import { copiedRows, rowRing, writesScales } from './memory.ts'
 import type { Sm90Plan } from './plan.ts'
 
 /** Ring of the sub-tiles that TMA is asked to store, one behind: the slot before is free when TMA has read it. */
@@ -45,6 +47,7 @@ export function producerRole(plan: Sm90Plan, domain: Domain): TileOp[] {
       ...registers,
       alone([wait, ...request, advance], drain),
       ...storeWarps(plan, domain),
+      ...rowWarps(plan),
       ...(plan.scales
         ? [
             {
@@ -114,4 +117,29 @@ function storeWarps(plan: Sm90Plan, { groups }: Domain): TileOp[] {
   const tile: TileOp[] = [{ op: 'for_staged', body: send }, ...free(0)]
   if (!groups) return [{ op: 'for_warpgroups', body: [{ op: 'for_tiles', body: tile }] }]
   return [{ op: 'for_warpgroups', whole: true, body: [{ op: 'for_tiles', body: [{ op: 'elected', body: tile }] }] }]
+}
+
+/**
+ * A warp for each consumer warpgroup copies the rows that TMA cannot bring, sub-tile by sub-tile ahead of the epilogue: the consumers' copies would each
+ * wait for L2, and take as many instructions as their stores (measured).
+ */
+function rowWarps(plan: Sm90Plan): TileOp[] {
+  const copied = copiedRows(plan, plan)
+  if (copied.length === 0) return []
+  const values = valuesOf(plan.epilogue)
+  const copies = copied.flatMap(({ operand: { name } }, i): TileOp[] => {
+    const ring = rowRing(i)
+    return [
+      { op: 'wait', barrier: `${ring}_empty`, parity: 'producer' },
+      { op: 'copy_rows', operand: name, buffer: `smem_${ring}`, guard: guardOf(values, name) },
+      { op: 'warp_sync' },
+      { op: 'lane0', body: [{ op: 'arrive', barrier: `${ring}_full`, at: 'cta' }] },
+      { op: 'arrive_copied', barrier: `${ring}_full` },
+      { op: 'advance', ring },
+    ]
+  })
+  const subtile: TileOp[] = [...(stopsAtN(plan.epilogue) ? [{ op: 'stop_at_n' } as const] : []), ...copies]
+  const turns = plan.design.consumers === 'pingpong' ? { turns: plan.warpgroups } : {}
+  const tiles: TileOp = { op: 'for_tiles', ...turns, body: [{ op: 'for_staged', body: subtile }] }
+  return [{ op: 'for_warpgroups', whole: true, body: [tiles] }]
 }

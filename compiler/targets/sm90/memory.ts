@@ -1,16 +1,18 @@
 /** Shared memory of a CTA on SM90. */
 import type { Copies } from '../../ir/pipe.ts'
 import { always, consumersOf } from '../tensor_core/cluster.ts'
-import { tmaOutputs } from '../tensor_core/epilogue.ts'
+import { shiftedRowBytes } from '../../space/layout.ts'
+import { DTYPES } from '../../dtypes.ts'
+import { tmaOutputs, type AuxPlan } from '../tensor_core/epilogue.ts'
 import { SHARED, sharedBytes, sharesBlocks } from '../tensor_core/lower_epilogue.ts'
 import { MemoryMap, tileText, type Wanted } from '../tensor_core/memory.ts'
 import { bufferOfB, fetchMaps, GATHER_WARPS, tmaStageBytes } from '../tensor_core/plan.ts'
 import { broughtByWarps, copiesRows } from '../tensor_core/operands.ts'
-import { scalesOf } from '../tensor_core/scales.ts'
+import { scaleArrivals, scalesOf } from '../tensor_core/scales.ts'
 import type { Sm90Plan } from './plan.ts'
 
 /** How shared memory is divided. */
-export type Division = Pick<Sm90Plan, 'stages' | 'stagingSlots' | 'fetchSlots' | 'inPlace'>
+export type Division = Pick<Sm90Plan, 'stages' | 'stagingSlots' | 'fetchSlots' | 'rowSlots' | 'inPlace'>
 /** What decides the regions, and how large they are. */
 export type Undivided = Pick<
   Sm90Plan,
@@ -36,14 +38,31 @@ export type Undivided = Pick<
 export const fetchRing = (i: number): string => `c${i}`
 
 /** Warps of the producer that have nothing to do issue the stores: of more slots than one, as the one before has to be free first. */
-export const storesByWarps = ({ epilogue, idleWarps }: Undivided, { inPlace, stagingSlots }: Division): boolean =>
-  idleWarps && !inPlace && stagingSlots > 1 && tmaOutputs(epilogue).every(({ contiguous }) => contiguous === 'n')
+export const storesByWarps = (
+  { design, epilogue, warpgroups, idleWarps }: Undivided,
+  { inPlace, stagingSlots }: Division,
+): boolean =>
+  idleWarps &&
+  design.consumers === 'cooperative' &&
+  warpgroups > 1 &&
+  !inPlace &&
+  stagingSlots > 1 &&
+  tmaOutputs(epilogue).every(({ contiguous }) => contiguous === 'n')
 
-/** Scales are loaded by a warp of their own, whose lanes each see their copies land; or by those who copy all else. */
-function scaleArrivals({ scales, a, b }: Undivided): number {
-  if (scales === null || broughtByWarps({ a, b })) return 0
-  return scalesOf(scales).some(({ copies }) => copies) ? 32 : 1
-}
+/** Operands whose rows begin anywhere, where warps of the producer that have nothing to do can copy them: each sub-tile once, in turn. */
+export const rowsByWarps = ({ epilogue, idleWarps }: Pick<Undivided, 'epilogue' | 'idleWarps'>): readonly AuxPlan[] =>
+  idleWarps && epilogue.measured === null ? epilogue.aux.filter(({ rows }) => rows) : []
+
+/** Ring of the sub-tiles of the i-th of them. */
+export const rowRing = (i: number): string => `rows${i}`
+
+/** Those that they do copy. */
+export const copiedRows = (plan: Undivided, { rowSlots }: Pick<Division, 'rowSlots'>): readonly AuxPlan[] =>
+  rowSlots > 0 ? rowsByWarps(plan) : []
+
+/** Scales are loaded by a warp of their own, or by those who copy all else. */
+const arrivalsForScales = ({ scales, a, b }: Undivided): number =>
+  broughtByWarps({ a, b }) ? 0 : scaleArrivals(scalesOf(scales))
 
 /** Do the warps that copy rows write scales themselves? */
 export const writesScales = ({ scales }: Pick<Undivided, 'scales'>): boolean =>
@@ -54,12 +73,13 @@ const copyArrivals = (plan: Undivided): number => GATHER_WARPS * (32 + +writesSc
 
 export function sm90Memory(plan: Undivided, division: Division, wanted: Wanted): MemoryMap {
   const { a, b, tile, cluster, epilogue, warpgroups, splits, partialBytes, parks, stageBytes } = plan
-  const { stages, stagingSlots, fetchSlots } = division
+  const { stages, stagingSlots, fetchSlots, rowSlots } = division
   const pingpong = plan.design.consumers === 'pingpong'
   const storeWarps = storesByWarps(plan, division)
   const eachWarp: Copies = { owner: 'warp', count: 4 * warpgroups }
   const eachWarpgroup: Copies = { owner: 'warpgroup', count: warpgroups }
   const fetched = fetchMaps(plan)
+  const copied = copiedRows(plan, division)
   const map = new MemoryMap(wanted)
   map.buffer('smem_a', 'stage', stages, a.tileBytes, 1024, () => tileText(a, 'M', tile[2]))
   b.forEach((operand, i) =>
@@ -90,6 +110,17 @@ export function sm90Memory(plan: Undivided, division: Division, wanted: Wanted):
       eachWarp,
     ),
   )
+  copied.forEach(({ operand }, i) =>
+    map.buffer(
+      `smem_${rowRing(i)}`,
+      rowRing(i),
+      rowSlots,
+      4 * epilogue.layout.rowsPerWarp * shiftedRowBytes(epilogue.subtileColumns, DTYPES[operand.dtype].storageBytes),
+      128,
+      () => `rows of an epilogue operand: ${operand.name}`,
+      eachWarpgroup,
+    ),
+  )
   for (const { buffer, slotBytes, operand } of scalesOf(plan.scales))
     map.buffer(buffer, 'stage', stages, slotBytes, 16, () => `scales of a stage: ${operand.name}`)
   if (sharesBlocks(epilogue)) {
@@ -101,7 +132,7 @@ export function sm90Memory(plan: Undivided, division: Division, wanted: Wanted):
   map.barrier('full', 'stage', stages, () => {
     const copied = tmaStageBytes(plan)
     const brought = copied === stageBytes ? 0 : copiesRows(plan) ? copyArrivals(plan) : GATHER_WARPS
-    const arrivals = always(+(copied > 0) + brought + scaleArrivals(plan))
+    const arrivals = always(+(copied > 0) + brought + arrivalsForScales(plan))
     return { arrivals, meaning: `${plan.scales ? 'A, B and their scales' : 'A and B'} of a stage have landed` }
   })
   map.barrier('empty', 'stage', stages, () => {
@@ -112,6 +143,13 @@ export function sm90Memory(plan: Undivided, division: Division, wanted: Wanted):
   fetched.forEach((_, i) => {
     const landed = () => ({ arrivals: always(1), meaning: 'a sub-tile of an epilogue operand has landed' })
     map.barrier(`${fetchRing(i)}_full`, fetchRing(i), fetchSlots, landed, eachWarp)
+  })
+  copied.forEach((_, i) => {
+    // Copies of threads come one by one, and what they have written with those of a warp.
+    const landed = () => ({ arrivals: always(32 + 1), meaning: 'rows of a sub-tile have landed' })
+    const read = () => ({ arrivals: always(4), meaning: 'all warps of the warpgroup have read them' })
+    map.barrier(`${rowRing(i)}_full`, rowRing(i), rowSlots, landed, eachWarpgroup)
+    map.barrier(`${rowRing(i)}_empty`, rowRing(i), rowSlots, read, eachWarpgroup)
   })
   if (storeWarps) {
     const staged = () => ({ arrivals: always(4), meaning: 'all warps of the warpgroup have staged a sub-tile' })

@@ -2,14 +2,14 @@
  * Planning for SM90: instance → budgets (shared memory, registers, stages, boxes, descriptors), or a rejection with its
  * reason. Facts: PTX ISA 9.7.15 (wgmma), 5.5.7 (swizzles); CUDA driver API, tensor maps.
  */
-import { matmulOf, waysOf } from '../../classes/matmul.ts'
+import { matmulOf, waysOf, type Matmul } from '../../classes/matmul.ts'
 import type { TileGraph } from '../../ir/graph.ts'
 import { DTYPES, type Accumulator } from '../../dtypes.ts'
 import { elementsAhead, IN_PLACE, loadedAhead } from '../tensor_core/ahead.ts'
 import type { Instance, Rejection } from '../../instance.ts'
 import { splitFits, type Sm90Design } from './design.ts'
 import { isRejection, rejection } from '../../rejection.ts'
-import type { TensorProgram } from '../../ir/tensor.ts'
+import { isDense, type TensorProgram } from '../../ir/tensor.ts'
 import { operandNamed, topological } from '../../ir/walk.ts'
 import {
   planEpilogue,
@@ -29,7 +29,7 @@ import { MAX_STAGES, SMEM_LIMIT, type ExchangePlan, type TensorCorePlan } from '
 import { areCopied, planScales, type ScalePlans } from '../tensor_core/scales.ts'
 import type { PartPlan } from '../tensor_core/parts.ts'
 import { planParts } from './parts.ts'
-import { sm90Memory, storesByWarps, type Division, type Undivided } from './memory.ts'
+import { rowsByWarps, sm90Memory, storesByWarps, type Division, type Undivided } from './memory.ts'
 import { multipliesColumns, wgmmaFormOf, type WgmmaForm } from './mma.ts'
 
 /** Rows of one wgmma. */
@@ -52,11 +52,15 @@ const MAX_UNROLLED = 400
  */
 const ENOUGH_STAGE_BYTES = 128 * 1024
 const ENOUGH_STAGES = 4
+/** Sub-tiles of rows that begin anywhere, at most: one is read while the next one comes. */
+const ROW_SLOTS = 2
 /** Of sub-tiles that leave room for these. */
 const NARROWER = [32, 16]
 /** Registers for operands along n and m that are loaded ahead; beside sums of parts. */
 const MOST_AHEAD = 16
 const MOST_BESIDE_PARTS = 8
+/** Registers more where rows that begin anywhere wait in shared memory: their values come when they are needed, and addresses of them are others'. */
+const BROUGHT_REGISTERS = 32
 /** Registers of a thread that are no accumulators and no values of a sub-tile. */
 const RESERVED_REGISTERS = 40
 
@@ -105,6 +109,8 @@ export interface Sm90Plan extends TensorCorePlan {
   readonly stagingSlots: number
   /** Slots of each consumer warp of the operands that TMA brings for the epilogue, by operand. */
   readonly fetchSlots: number
+  /** Slots of each consumer warpgroup of operands whose rows begin anywhere; 0: its warps copy these themselves, when they need them. */
+  readonly rowSlots: number
   /** The producer's warpgroup has warps that load nothing, one for each consumer warpgroup. */
   readonly idleWarps: boolean
   /** Warps of the producer's warpgroup issue the stores, one for each consumer warpgroup. */
@@ -189,12 +195,16 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
   if (isRejection(inputs)) return inputs
 
   const gathers = broughtByWarps(inputs)
+  // Behind the one that loads, and before the one that loads scales.
+  const idle = PRODUCER_WARPS - 1 - +(scales !== null)
+  const idleWarps = warpgroups <= idle && splits === 1 && design.parts === 1 && !gathers
+  const rowsAnywhere = idleWarps && hasRowsAnywhere(program, gemm)
   // Functions of elements that lie across the rows they go to: 56 registers spilled.
   const computes = [inputs.a, ...inputs.b].some(({ operand }) => operand.computed)
   const work =
     computes || (scales && !areCopied(scales)) || (tileM > 128 && inputs.a.source === 'copy')
       ? 'computes'
-      : gathers || scales
+      : gathers || scales || rowsAnywhere
         ? 'copies'
         : 'asks'
   const registers = REGISTERS[warpgroups]?.[work] ?? { producer: null, consumer: 255 }
@@ -213,9 +223,6 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
   }
   const stageBytes = stageBytesOf(inputs)
   const { a, b, loops } = inputs
-  // Behind the one that loads, and before the one that loads scales.
-  const idle = PRODUCER_WARPS - 1 - +(scales !== null)
-  const idleWarps = !pingpong && warpgroups > 1 && warpgroups <= idle && splits === 1 && design.parts === 1 && !gathers
   const exchange = planExchange(
     design.parts,
     128 * (pingpong ? 1 : warpgroups),
@@ -223,8 +230,9 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
     !gemm.groups,
     design.share,
   )
-  const divided = (widest?: number) => {
-    const epilogue = planEpilogue(program, gemm, { ...layout, ...(widest !== undefined && { widest }) })
+  const divided = (brought: boolean, widest?: number) => {
+    const spareRegisters = layout.spareRegisters! + (brought ? BROUGHT_REGISTERS : 0)
+    const epilogue = planEpilogue(program, gemm, { ...layout, spareRegisters, ...(widest !== undefined && { widest }) })
     if (isRejection(epilogue)) return epilogue
     const subtiles = rowBlocks * (columns / epilogue.subtileColumns)
     const parks = (splits === 1 || design.parts === 1) && subtiles * epilogueSize(epilogue) > MAX_UNROLLED
@@ -237,15 +245,18 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
     const memory = divideMemory(undivided)
     return isRejection(memory) ? memory : { epilogue, subtiles, parks, partialBytes, memory }
   }
-  let division = divided()
+  let division = divided(rowsAnywhere)
+  if (isRejection(division)) return division
+  const brought = division.memory.rowSlots > 0
+  if (rowsAnywhere && !brought) division = divided(brought)
   if (isRejection(division)) return division
   for (const widest of NARROWER) {
     const { epilogue, parks, memory } = division
     const lacks = design.stages === 'auto' && memory.stages < ENOUGH_STAGES
     if (!lacks || epilogue.subtileColumns <= widest) continue
-    const narrower = divided(widest)
-    if (!isRejection(narrower) && narrower.parks === parks && narrower.memory.stages > memory.stages)
-      division = narrower
+    const narrower = divided(brought, widest)
+    const isLike = !isRejection(narrower) && narrower.parks === parks && narrower.memory.rowSlots > 0 === brought
+    if (isLike && narrower.memory.stages > memory.stages) division = narrower
   }
   const { epilogue, subtiles, parks, partialBytes, memory } = division
   const overlapped = design.overlap ? overlapOf(epilogue, gemm, tileN) : {}
@@ -294,8 +305,9 @@ type MemoryPlan = Division & Pick<Sm90Plan, 'storeWarps' | 'smemBytes'>
 function divideMemory(plan: Undivided): MemoryPlan | Rejection {
   const { design, epilogue, stageBytes, subtiles } = plan
   const automatic = design.stages === 'auto'
-  const fits = (stages: number, stagingSlots: number, fetchSlots: number, inPlace: boolean): boolean =>
-    sm90Memory(plan, { stages, stagingSlots, fetchSlots, inPlace }, 'sizes').bytes <= SMEM_LIMIT
+  let rowSlots = 0
+  const fits = (stages: number, stagingSlots: number, fetchSlots: number, inPlace: boolean, rows = rowSlots): boolean =>
+    sm90Memory(plan, { stages, stagingSlots, fetchSlots, rowSlots: rows, inPlace }, 'sizes').bytes <= SMEM_LIMIT
   let stages = design.stages === 'auto' ? MAX_STAGES : design.stages
   const enough = Math.max(ENOUGH_STAGES, Math.ceil(ENOUGH_STAGE_BYTES / stageBytes))
   const inPlace = sharesSlots(epilogue) && fits(automatic ? enough : stages, 0, subtiles, true)
@@ -306,17 +318,31 @@ function divideMemory(plan: Undivided): MemoryPlan | Rejection {
   let stagingSlots = Math.min(STAGING_SLOTS, stores)
   const fetches = fetchesAny(epilogue)
   let fetchSlots = inPlace ? subtiles : Math.min(fetches ? 2 : 0, subtiles)
+  const mostRows = rowsByWarps(plan).length > 0 ? Math.min(ROW_SLOTS, subtiles) : 0
+  while (rowSlots < mostRows && fits(automatic ? enough : stages, stagingSlots, fetchSlots, inPlace, rowSlots + 1))
+    rowSlots++
   if (automatic) {
     if (fetches) while (fetchSlots < subtiles && fits(enough, stagingSlots, fetchSlots + 1, inPlace)) fetchSlots++
     while (stages > 1 && !fits(stages, stagingSlots, fetchSlots, inPlace)) stages--
   }
   if (fetches) while (fetchSlots < subtiles && fits(stages, stagingSlots, fetchSlots + 1, inPlace)) fetchSlots++
   while (stagingSlots < stores && fits(stages, stagingSlots + 1, fetchSlots, inPlace)) stagingSlots++
-  const division = { stages, stagingSlots, fetchSlots, inPlace }
+  const division = { stages, stagingSlots, fetchSlots, rowSlots, inPlace }
   const smemBytes = sm90Memory(plan, division, 'sizes').bytes
   if (smemBytes > SMEM_LIMIT) return rejection('KTL4510', { stages, need: smemBytes, limit: SMEM_LIMIT })
-  return { stages, stagingSlots, storeWarps: storesByWarps(plan, division), fetchSlots, inPlace, smemBytes }
+  return { ...division, storeWarps: storesByWarps(plan, division), smemBytes }
 }
+
+/** Has the epilogue an operand of all elements, whose rows TMA cannot bring? */
+const hasRowsAnywhere = ({ operands }: TensorProgram, { m, n }: Matmul): boolean =>
+  operands.some(
+    (operand) =>
+      operand.role === 'input' &&
+      isDense(operand) &&
+      operand.axes.includes(m) &&
+      operand.order.at(-1) === n &&
+      operand.divisibility !== 'vector',
+  )
 
 /**
  * What is left for values of a sub-tile: more blocks of rows and stores of single elements take addresses of their own. Blocks of many

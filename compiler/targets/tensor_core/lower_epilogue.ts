@@ -1,6 +1,6 @@
 /** What the epilogue programs of all tensor-core backends are made of: operands in, results, sub-tile by sub-tile, and out. */
 import type { TileOp } from '../../ir/pipe.ts'
-import type { Fetched, StoreOp } from '../../ir/pipe_epilogue.ts'
+import type { AuxLoad, StoreOp } from '../../ir/pipe_epilogue.ts'
 import { guardOf, operandsOf } from '../../ir/walk.ts'
 import {
   byMatrices,
@@ -13,33 +13,37 @@ import {
 import { mapName } from './plan.ts'
 import type { ReductionPlan } from './reduction.ts'
 
-/**
- * Loads of the operands that vary so. `fetched`: those that TMA has brought, and what follows their loads; `ahead`: those that lie in
- * registers.
- */
+/** An operand that others bring to shared memory: where from it is loaded, what that waits for, and what follows. */
+export interface Brought {
+  readonly before: readonly TileOp[]
+  readonly from: Pick<AuxLoad, 'fetched' | 'rows'>
+  readonly then: readonly TileOp[]
+}
+
+/** Loads of the operands that vary so. `ahead`: those that lie in registers. */
 export function auxLoads(
   epilogue: EpiloguePlan,
   shapes: readonly string[],
-  fetched?: ReadonlyMap<string, { readonly fetched: Fetched; readonly then: readonly TileOp[] }>,
+  brought?: ReadonlyMap<string, Brought>,
   ahead: readonly string[] = [],
 ): TileOp[] {
   const values = valuesOf(epilogue)
   return epilogue.aux
     .filter(({ shape }) => shapes.includes(shape))
     .flatMap(({ operand, shape, vector, rows }): TileOp[] => {
-      const fetch = fetched?.get(operand.name)
+      const bring = brought?.get(operand.name)
       const isAhead = ahead.includes(operand.name)
       const load: TileOp = {
         op: 'aux_load',
         operand: operand.name,
         shape,
         vector: vector && !isAhead,
-        ...(fetch && { fetched: fetch.fetched }),
         ...(rows && !isAhead && { rows: { buffer: 'smem_d' } }),
+        ...bring?.from,
         ...(isAhead && { ahead: true }),
         guard: guardOf(values, operand.name),
       }
-      return [load, ...(fetch?.then ?? [])]
+      return [...(bring?.before ?? []), load, ...(bring?.then ?? [])]
     })
 }
 
@@ -128,6 +132,12 @@ export const reduce = (
   reductions: readonly ReductionPlan[],
 ): TileOp[] => reductions.map(({ operand }) => ({ op, operand: operand.name }))
 
+/** Do sub-tiles beyond n not come about? What TMA moves and what is reduced takes turns that each has to keep, and some rows leave with the last one. */
+export const stopsAtN = ({ reductions, aux, outputs }: EpiloguePlan): boolean =>
+  reductions.length === 0 &&
+  aux.every(({ fetch }) => !fetch) &&
+  outputs.every(({ store, dense }) => store !== 'tma' && !dense)
+
 /** The epilogue of fragments in registers: block of rows by block, sub-tile by sub-tile. */
 export function fragmentEpilogue(
   epilogue: EpiloguePlan,
@@ -136,13 +146,8 @@ export function fragmentEpilogue(
   stores: readonly TileOp[],
   threads: number,
 ): TileOp[] {
-  // What TMA moves and what is reduced takes turns that every sub-tile has to keep.
-  const alone =
-    epilogue.reductions.length === 0 &&
-    epilogue.aux.every(({ fetch }) => !fetch) &&
-    stores.every(({ op }) => op === 'direct_store')
   const subtile: Subtile = {
-    loads: [...(alone ? [{ op: 'stop_at_n' } as const] : []), ...loads(['full', 'row'])],
+    loads: [...(stopsAtN(epilogue) ? [{ op: 'stop_at_n' } as const] : []), ...loads(['full', 'row'])],
     take: { op: 'take_cells', from },
     then: [...quantise(epilogue, threads), ...stores, ...reduce('reduce_subtile', epilogue.reductions)],
   }

@@ -8,7 +8,7 @@ import { div, mod, name, type Ix } from '../../space/ix.ts'
 import type { SharedTile } from '../../space/layout.ts'
 import { SWIZZLE_SPAN, type OperandPlan } from './operands.ts'
 import { GATHER_WARPS, stageOperands, type StageOperand, type TensorCorePlan } from './plan.ts'
-import { scalesOf, type ScalePlans } from './scales.ts'
+import { broughtBy, scalesOf, type ScalePlans } from './scales.ts'
 
 /** The variable that numbers the k tiles of a loop, and the constant that says how many it has along its stepped axis. */
 export const tileIndex = (loop: number): string => (loop === 0 ? 'k' : `k_in_${loop}`)
@@ -189,6 +189,7 @@ export function scaleLoads(
 ): TileOp[] {
   const loads = scaleLoadsBy(scales, domain, how !== 'through registers', { barrier, warps: how ? GATHER_WARPS : 1 })
   if (how) return loads
-  if (scalesOf(scales).some(({ copies }) => copies)) return [...loads, { op: 'arrive_copied', barrier }]
-  return [...loads, { op: 'warp_sync' }, { op: 'lane0', body: [{ op: 'arrive', barrier, at: 'cta' }] }]
+  const { copied, written } = broughtBy(scalesOf(scales))
+  const publish: TileOp[] = [{ op: 'warp_sync' }, { op: 'lane0', body: [{ op: 'arrive', barrier, at: 'cta' }] }]
+  return [...loads, ...(copied ? [{ op: 'arrive_copied', barrier } as const] : []), ...(written ? publish : [])]
 }

@@ -71,6 +71,18 @@ export function planScales(
 export const scalesOf = (plans: ScalePlans | null): ScalePlan[] =>
   plans ? [plans.a, ...plans.b].flatMap((plan) => plan ?? []) : []
 
+/** Are there scales that threads copy, and such that they write themselves, of which a copy's arrival does not tell? */
+export const broughtBy = (scales: readonly ScalePlan[]): { readonly copied: boolean; readonly written: boolean } => ({
+  copied: scales.some(({ copies }) => copies),
+  written: scales.some(({ copies }) => !copies),
+})
+
+/** Arrivals of a warp that loads them by itself: each thread's, once its copies have landed, and one of the warp. */
+export function scaleArrivals(scales: readonly ScalePlan[]): number {
+  const { copied, written } = broughtBy(scales)
+  return 32 * +copied + +written
+}
+
 /** No scale goes through registers of the warp that loads it. */
 export const areCopied = (plans: ScalePlans): boolean => scalesOf(plans).every(({ copies }) => copies)
 

@@ -139,6 +139,15 @@ __device__ __forceinline__ void tcgen05_ld_x32(u32 (&r)[32], u32 taddr) {
     : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]), "=r"(r[4]), "=r"(r[5]), "=r"(r[6]), "=r"(r[7]), "=r"(r[8]), "=r"(r[9]), "=r"(r[10]), "=r"(r[11]), "=r"(r[12]), "=r"(r[13]), "=r"(r[14]), "=r"(r[15]), "=r"(r[16]), "=r"(r[17]), "=r"(r[18]), "=r"(r[19]), "=r"(r[20]), "=r"(r[21]), "=r"(r[22]), "=r"(r[23]), "=r"(r[24]), "=r"(r[25]), "=r"(r[26]), "=r"(r[27]), "=r"(r[28]), "=r"(r[29]), "=r"(r[30]), "=r"(r[31])
     : "r"(taddr) : "memory");
 }
+__device__ __forceinline__ void store_global_v4(void* to, uint4 value) {
+  asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(value.x), "r"(value.y), "r"(value.z), "r"(value.w) : "memory");
+}
+__device__ __forceinline__ void store_global_v4_if(void* to, uint4 value, bool condition) {
+  asm volatile("{\n.reg .pred p;\nsetp.ne.u32 p, %5, 0;\n@p st.global.v4.b32 [%0], {%1, %2, %3, %4};\n}" ::"l"(to), "r"(value.x), "r"(value.y), "r"(value.z), "r"(value.w), "r"((u32)condition) : "memory");
+}
+__device__ __forceinline__ void store_global_b16_if(void* to, u32 value, bool condition) {
+  asm volatile("{\n.reg .pred p;\nsetp.ne.u32 p, %2, 0;\n@p st.global.b16 [%0], %1;\n}" ::"l"(to), "r"(value), "r"((u32)condition) : "memory");
+}
 __device__ __forceinline__ unsigned int ktl_f32x2_to_bf16x2(float low, float high) {
   unsigned int y;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
@@ -268,7 +277,7 @@ ktl__golden(
                 const int skipped = static_cast<u32>(reinterpret_cast<u64>(row)) % 32 == 0 ? 0 : 2 - static_cast<int>(static_cast<u32>(reinterpret_cast<u64>(row)) % 32 / 16);
                 const int behind = STEP_N * 2 / 16 + skipped;
                 const int piece = static_cast<int>(column) / 8 + w;
-                if (piece >= skipped && piece < behind) *reinterpret_cast<uint4*>(row + (static_cast<int>(column) - before) + w * 8) = own[i];
+                store_global_v4_if(row + (static_cast<int>(column) - before) + w * 8, own[i], piece >= skipped && piece < behind);
               }
             }
             else if (warp_row + 32 <= M && col + 32 < N) {
@@ -284,16 +293,30 @@ ktl__golden(
                 const int skipped = static_cast<u32>(reinterpret_cast<u64>(row)) % 32 == 0 ? 0 : 2 - static_cast<int>(static_cast<u32>(reinterpret_cast<u64>(row)) % 32 / 16);
                 const int behind = STEP_N * 2 / 16 + skipped;
                 const int piece = static_cast<int>(column) / 8 + w;
-                if ((piece > 0 || before == 0) && piece < behind) *reinterpret_cast<uint4*>(row + (static_cast<int>(column) - before) + w * 8) = own[i];
+                store_global_v4_if(row + (static_cast<int>(column) - before) + w * 8, own[i], (piece > 0 || before == 0) && piece < behind);
               }
               if (column == 0) {
-                #pragma unroll
-                for (u32 i = 0; i < 4; ++i) {
-                  u16* const row = first + i * 8 * pitch;
-                  const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % 16 / 2;
+                {
+                  u32 parts[8];
                   #pragma unroll
-                  for (int e = w; e < 8; e += 4) {
-                    if (before > 0 && e >= before) row[column - before + 0 * 8 + e] = static_cast<u16>(load_shared_b32(slot + i * 640 + 0 * 16 + e / 2 * 4) >> e % 2 * 16);
+                  for (u32 i = 0; i < 4; ++i) {
+                    u16* const row = first + i * 8 * pitch;
+                    const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % 16 / 2;
+                    #pragma unroll
+                    for (int j = 0; j < 2; ++j) {
+                      const int e = static_cast<int>(w) + j * 4;
+                      parts[i * 2 + j] = load_shared_b32(slot + i * 640 + 0 * 16 + e / 2 * 4);
+                    }
+                  }
+                  #pragma unroll
+                  for (u32 i = 0; i < 4; ++i) {
+                    u16* const row = first + i * 8 * pitch;
+                    const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % 16 / 2;
+                    #pragma unroll
+                    for (int j = 0; j < 2; ++j) {
+                      const int e = static_cast<int>(w) + j * 4;
+                      store_global_b16_if(row + (static_cast<int>(column) - before) + 0 * 8 + e, parts[i * 2 + j] >> e % 2 * 16, (before > 0 && e >= before));
+                    }
                   }
                 }
               }
@@ -307,18 +330,76 @@ ktl__golden(
                 const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % 16 / 2;
                 const int skipped = static_cast<u32>(reinterpret_cast<u64>(row)) % 32 == 0 ? 0 : 2 - static_cast<int>(static_cast<u32>(reinterpret_cast<u64>(row)) % 32 / 16);
                 const int behind = STEP_N * 2 / 16 + skipped;
-                const int others = at.n > 0 ? max(0, skipped * 8 - static_cast<int>(column)) : begins ? before : 0;
-                const int all = min(before + left, behind * 8 - static_cast<int>(column));
-                const int end = static_cast<int>(i) * 8 < below ? all : 0, from = w * 8;
-                if (from >= others && from + 8 <= end) *reinterpret_cast<uint4*>(row + (static_cast<int>(column) - before) + from) = load_shared_v4(slot + i * 640 + w * 16);
+                [[maybe_unused]] const int others = at.n > 0 ? max(0, skipped * 8 - static_cast<int>(column)) : begins ? before : 0;
+                [[maybe_unused]] const int all = min(before + left, behind * 8 - static_cast<int>(column));
+                [[maybe_unused]] const int end = static_cast<int>(i) * 8 < below ? all : 0;
+                const int from = w * 8;
+                if (from >= others && from + 8 <= end) store_global_v4(row + (static_cast<int>(column) - before) + from, load_shared_v4(slot + i * 640 + w * 16));
+              }
+              {
+                u32 parts[8];
                 #pragma unroll
-                for (int e = w; e < 8; e += 4) {
-                  if (others > 0 && e >= others && e < end) row[column - before + 0 * 8 + e] = static_cast<u16>(load_shared_b32(slot + i * 640 + 0 * 16 + e / 2 * 4) >> e % 2 * 16);
+                for (u32 i = 0; i < 4; ++i) {
+                  u16* const row = first + i * 8 * pitch;
+                  const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % 16 / 2;
+                  const int skipped = static_cast<u32>(reinterpret_cast<u64>(row)) % 32 == 0 ? 0 : 2 - static_cast<int>(static_cast<u32>(reinterpret_cast<u64>(row)) % 32 / 16);
+                  const int behind = STEP_N * 2 / 16 + skipped;
+                  [[maybe_unused]] const int others = at.n > 0 ? max(0, skipped * 8 - static_cast<int>(column)) : begins ? before : 0;
+                  [[maybe_unused]] const int all = min(before + left, behind * 8 - static_cast<int>(column));
+                  [[maybe_unused]] const int end = static_cast<int>(i) * 8 < below ? all : 0;
+                  #pragma unroll
+                  for (int j = 0; j < 2; ++j) {
+                    const int e = static_cast<int>(w) + j * 4;
+                    parts[i * 2 + j] = load_shared_b32(slot + i * 640 + 0 * 16 + e / 2 * 4);
+                  }
                 }
-                const int piece = end / 8;
                 #pragma unroll
-                for (int e = w; e < 8; e += 4) {
-                  if (is_last && e < end % 8 && piece * 8 >= others) row[column - before + piece * 8 + e] = static_cast<u16>(load_shared_b32(slot + i * 640 + piece * 16 + e / 2 * 4) >> e % 2 * 16);
+                for (u32 i = 0; i < 4; ++i) {
+                  u16* const row = first + i * 8 * pitch;
+                  const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % 16 / 2;
+                  const int skipped = static_cast<u32>(reinterpret_cast<u64>(row)) % 32 == 0 ? 0 : 2 - static_cast<int>(static_cast<u32>(reinterpret_cast<u64>(row)) % 32 / 16);
+                  const int behind = STEP_N * 2 / 16 + skipped;
+                  [[maybe_unused]] const int others = at.n > 0 ? max(0, skipped * 8 - static_cast<int>(column)) : begins ? before : 0;
+                  [[maybe_unused]] const int all = min(before + left, behind * 8 - static_cast<int>(column));
+                  [[maybe_unused]] const int end = static_cast<int>(i) * 8 < below ? all : 0;
+                  #pragma unroll
+                  for (int j = 0; j < 2; ++j) {
+                    const int e = static_cast<int>(w) + j * 4;
+                    store_global_b16_if(row + (static_cast<int>(column) - before) + 0 * 8 + e, parts[i * 2 + j] >> e % 2 * 16, (others > 0 && e >= others && e < end));
+                  }
+                }
+              }
+              {
+                u32 parts[8];
+                #pragma unroll
+                for (u32 i = 0; i < 4; ++i) {
+                  u16* const row = first + i * 8 * pitch;
+                  const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % 16 / 2;
+                  const int skipped = static_cast<u32>(reinterpret_cast<u64>(row)) % 32 == 0 ? 0 : 2 - static_cast<int>(static_cast<u32>(reinterpret_cast<u64>(row)) % 32 / 16);
+                  const int behind = STEP_N * 2 / 16 + skipped;
+                  [[maybe_unused]] const int others = at.n > 0 ? max(0, skipped * 8 - static_cast<int>(column)) : begins ? before : 0;
+                  [[maybe_unused]] const int all = min(before + left, behind * 8 - static_cast<int>(column));
+                  [[maybe_unused]] const int end = static_cast<int>(i) * 8 < below ? all : 0;
+                  #pragma unroll
+                  for (int j = 0; j < 2; ++j) {
+                    const int e = static_cast<int>(w) + j * 4;
+                    parts[i * 2 + j] = load_shared_b32(slot + i * 640 + (end / 8) * 16 + e / 2 * 4);
+                  }
+                }
+                #pragma unroll
+                for (u32 i = 0; i < 4; ++i) {
+                  u16* const row = first + i * 8 * pitch;
+                  const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % 16 / 2;
+                  const int skipped = static_cast<u32>(reinterpret_cast<u64>(row)) % 32 == 0 ? 0 : 2 - static_cast<int>(static_cast<u32>(reinterpret_cast<u64>(row)) % 32 / 16);
+                  const int behind = STEP_N * 2 / 16 + skipped;
+                  [[maybe_unused]] const int others = at.n > 0 ? max(0, skipped * 8 - static_cast<int>(column)) : begins ? before : 0;
+                  [[maybe_unused]] const int all = min(before + left, behind * 8 - static_cast<int>(column));
+                  [[maybe_unused]] const int end = static_cast<int>(i) * 8 < below ? all : 0;
+                  #pragma unroll
+                  for (int j = 0; j < 2; ++j) {
+                    const int e = static_cast<int>(w) + j * 4;
+                    store_global_b16_if(row + (static_cast<int>(column) - before) + (end / 8) * 8 + e, parts[i * 2 + j] >> e % 2 * 16, (is_last && e < end % 8 && end / 8 * 8 >= others));
+                  }
                 }
               }
             }

@@ -34,6 +34,9 @@ __device__ __forceinline__ void cp_async_4_if(u32 dst, const void* src, bool ins
 __device__ __forceinline__ void store_shared_v2(u32 address, u32 x, u32 y) {
   asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(address), "r"(x), "r"(y) : "memory");
 }
+__device__ __forceinline__ void store_global_v4(void* to, uint4 value) {
+  asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(value.x), "r"(value.y), "r"(value.z), "r"(value.w) : "memory");
+}
 __device__ __forceinline__ void cp_async_commit() {
   asm volatile("cp.async.commit_group;" ::  : "memory");
 }
@@ -376,6 +379,7 @@ ktl__golden(
         for (u32 column = 0; column < WARP_N; column += 32) {
           [[maybe_unused]] const u32 subtile_col = at.n + warp_n * WARP_N + column;
           [[maybe_unused]] const u32 col = subtile_col + lane % 4 * 2;
+          if (subtile_col >= N) break;
           const u32 multiplied_by = lane % 2 + lane / 2 % 2 * 16 + lane / 4 * 2;
           float sum0[16];
           #pragma unroll
@@ -401,7 +405,7 @@ ktl__golden(
             if (at_m < M && at_n < N) {
               const uint4 chunk = load_shared_v4(smem + SMEM_D + (warp * 1 + staging) * SMEM_D_SLOT + r * 128 + (c ^ r % 8) * 16);
               u32* to = reinterpret_cast<u32*>(&op_D[at_m * op_D_m + at_n * op_D_n]);
-              if (N - at_n >= 4) *reinterpret_cast<uint4*>(to) = chunk;
+              if (N - at_n >= 4) store_global_v4(to, chunk);
               else {
                 const u32 words[4] = {chunk.x, chunk.y, chunk.z, chunk.w};
                 #pragma unroll

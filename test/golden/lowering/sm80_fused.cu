@@ -50,6 +50,9 @@ __device__ __forceinline__ void ldmatrix_x4(u32* r, u32 address) {
 __device__ __forceinline__ void store_shared_b32(u32 address, u32 x) {
   asm volatile("st.shared.b32 [%0], %1;" ::"r"(address), "r"(x) : "memory");
 }
+__device__ __forceinline__ void store_global_v4(void* to, uint4 value) {
+  asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(value.x), "r"(value.y), "r"(value.z), "r"(value.w) : "memory");
+}
 __device__ __forceinline__ void cp_async_commit() {
   asm volatile("cp.async.commit_group;" ::  : "memory");
 }
@@ -331,6 +334,7 @@ ktl__golden(
         for (u32 column = 0; column < WARP_N; column += 32) {
           [[maybe_unused]] const u32 subtile_col = at.n + warp_n * WARP_N + column;
           [[maybe_unused]] const u32 col = subtile_col + lane % 4 * 2;
+          if (subtile_col >= N) break;
           float v_C[16];
           if (warp_row + 16 <= M && subtile_col + 32 <= N) {
             #pragma unroll
@@ -369,7 +373,7 @@ ktl__golden(
             if (at_m < M && at_n < N) {
               const uint4 chunk = load_shared_v4(smem + SMEM_D + (warp * 1 + staging) * SMEM_D_SLOT + r * 64 + (c ^ r / 2 % 4) * 16);
               u16* to = reinterpret_cast<u16*>(&op_D[at_m * op_D_m + at_n * op_D_n]);
-              if (N - at_n >= 8) *reinterpret_cast<uint4*>(to) = chunk;
+              if (N - at_n >= 8) store_global_v4(to, chunk);
               else {
                 const u32 words[4] = {chunk.x, chunk.y, chunk.z, chunk.w};
                 #pragma unroll

@@ -48,6 +48,15 @@ __device__ __forceinline__ void store_shared_v4(u32 address, u32 x, u32 y, u32 z
 __device__ __forceinline__ void store_shared_b16(u32 address, unsigned short x) {
   asm volatile("st.shared.b16 [%0], %1;" ::"r"(address), "h"(x) : "memory");
 }
+__device__ __forceinline__ void store_global_v4(void* to, uint4 value) {
+  asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(value.x), "r"(value.y), "r"(value.z), "r"(value.w) : "memory");
+}
+__device__ __forceinline__ void store_global_v4_if(void* to, uint4 value, bool condition) {
+  asm volatile("{\n.reg .pred p;\nsetp.ne.u32 p, %5, 0;\n@p st.global.v4.b32 [%0], {%1, %2, %3, %4};\n}" ::"l"(to), "r"(value.x), "r"(value.y), "r"(value.z), "r"(value.w), "r"((u32)condition) : "memory");
+}
+__device__ __forceinline__ void store_global_b16_if(void* to, u32 value, bool condition) {
+  asm volatile("{\n.reg .pred p;\nsetp.ne.u32 p, %2, 0;\n@p st.global.b16 [%0], %1;\n}" ::"l"(to), "r"(value), "r"((u32)condition) : "memory");
+}
 __device__ __forceinline__ void cp_async_commit() {
   asm volatile("cp.async.commit_group;" ::  : "memory");
 }
@@ -268,6 +277,7 @@ ktl__golden(
         for (u32 column = 0; column < WARP_N; column += 64) {
           [[maybe_unused]] const u32 subtile_col = at.n + warp_n * WARP_N + column;
           [[maybe_unused]] const u32 col = subtile_col + lane % 4 * 2;
+          if (subtile_col >= N) break;
           float sum0[32];
           #pragma unroll
           for (u32 j = 0; j < 32; ++j) sum0[j] = acc[block * CELLS + column / 2 + j];
@@ -314,7 +324,7 @@ ktl__golden(
                   const int skipped = static_cast<u32>(reinterpret_cast<u64>(row)) % 32 == 0 ? 0 : 2 - static_cast<int>(static_cast<u32>(reinterpret_cast<u64>(row)) % 32 / 16);
                   const int behind = STEP_N * 2 / 16 + skipped;
                   const int piece = static_cast<int>(column) / 8 + w;
-                  if (piece >= skipped && piece < behind) *reinterpret_cast<uint4*>(row + (static_cast<int>(column) - before) + w * 8) = own[i];
+                  store_global_v4_if(row + (static_cast<int>(column) - before) + w * 8, own[i], piece >= skipped && piece < behind);
                 }
               }
               else if (warp_row + 16 <= M && subtile_col + 64 < N) {
@@ -330,16 +340,30 @@ ktl__golden(
                   const int skipped = static_cast<u32>(reinterpret_cast<u64>(row)) % 32 == 0 ? 0 : 2 - static_cast<int>(static_cast<u32>(reinterpret_cast<u64>(row)) % 32 / 16);
                   const int behind = STEP_N * 2 / 16 + skipped;
                   const int piece = static_cast<int>(column) / 8 + w;
-                  if ((piece > 0 || before == 0) && piece < behind) *reinterpret_cast<uint4*>(row + (static_cast<int>(column) - before) + w * 8) = own[i];
+                  store_global_v4_if(row + (static_cast<int>(column) - before) + w * 8, own[i], (piece > 0 || before == 0) && piece < behind);
                 }
                 if (column == 0) {
-                  #pragma unroll
-                  for (u32 i = 0; i < 4; ++i) {
-                    u16* const row = first + i * 4 * pitch;
-                    const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % 16 / 2;
+                  {
+                    u32 parts[4];
                     #pragma unroll
-                    for (int e = w; e < 8; e += 8) {
-                      if (before > 0 && e >= before) row[column - before + 0 * 8 + e] = static_cast<u16>(load_shared_b32(slot + i * 576 + 0 * 16 + e / 2 * 4) >> e % 2 * 16);
+                    for (u32 i = 0; i < 4; ++i) {
+                      u16* const row = first + i * 4 * pitch;
+                      const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % 16 / 2;
+                      #pragma unroll
+                      for (int j = 0; j < 1; ++j) {
+                        const int e = static_cast<int>(w) + j * 8;
+                        parts[i * 1 + j] = load_shared_b32(slot + i * 576 + 0 * 16 + e / 2 * 4);
+                      }
+                    }
+                    #pragma unroll
+                    for (u32 i = 0; i < 4; ++i) {
+                      u16* const row = first + i * 4 * pitch;
+                      const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % 16 / 2;
+                      #pragma unroll
+                      for (int j = 0; j < 1; ++j) {
+                        const int e = static_cast<int>(w) + j * 8;
+                        store_global_b16_if(row + (static_cast<int>(column) - before) + 0 * 8 + e, parts[i * 1 + j] >> e % 2 * 16, (before > 0 && e >= before));
+                      }
                     }
                   }
                 }
@@ -353,18 +377,76 @@ ktl__golden(
                   const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % 16 / 2;
                   const int skipped = static_cast<u32>(reinterpret_cast<u64>(row)) % 32 == 0 ? 0 : 2 - static_cast<int>(static_cast<u32>(reinterpret_cast<u64>(row)) % 32 / 16);
                   const int behind = STEP_N * 2 / 16 + skipped;
-                  const int others = at.n > 0 ? max(0, skipped * 8 - static_cast<int>(column)) : begins ? before : 0;
-                  const int all = min(before + left, behind * 8 - static_cast<int>(column));
-                  const int end = static_cast<int>(i) * 4 < below ? all : 0, from = w * 8;
-                  if (from >= others && from + 8 <= end) *reinterpret_cast<uint4*>(row + (static_cast<int>(column) - before) + from) = load_shared_v4(slot + i * 576 + w * 16);
+                  [[maybe_unused]] const int others = at.n > 0 ? max(0, skipped * 8 - static_cast<int>(column)) : begins ? before : 0;
+                  [[maybe_unused]] const int all = min(before + left, behind * 8 - static_cast<int>(column));
+                  [[maybe_unused]] const int end = static_cast<int>(i) * 4 < below ? all : 0;
+                  const int from = w * 8;
+                  if (from >= others && from + 8 <= end) store_global_v4(row + (static_cast<int>(column) - before) + from, load_shared_v4(slot + i * 576 + w * 16));
+                }
+                {
+                  u32 parts[4];
                   #pragma unroll
-                  for (int e = w; e < 8; e += 8) {
-                    if (others > 0 && e >= others && e < end) row[column - before + 0 * 8 + e] = static_cast<u16>(load_shared_b32(slot + i * 576 + 0 * 16 + e / 2 * 4) >> e % 2 * 16);
+                  for (u32 i = 0; i < 4; ++i) {
+                    u16* const row = first + i * 4 * pitch;
+                    const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % 16 / 2;
+                    const int skipped = static_cast<u32>(reinterpret_cast<u64>(row)) % 32 == 0 ? 0 : 2 - static_cast<int>(static_cast<u32>(reinterpret_cast<u64>(row)) % 32 / 16);
+                    const int behind = STEP_N * 2 / 16 + skipped;
+                    [[maybe_unused]] const int others = at.n > 0 ? max(0, skipped * 8 - static_cast<int>(column)) : begins ? before : 0;
+                    [[maybe_unused]] const int all = min(before + left, behind * 8 - static_cast<int>(column));
+                    [[maybe_unused]] const int end = static_cast<int>(i) * 4 < below ? all : 0;
+                    #pragma unroll
+                    for (int j = 0; j < 1; ++j) {
+                      const int e = static_cast<int>(w) + j * 8;
+                      parts[i * 1 + j] = load_shared_b32(slot + i * 576 + 0 * 16 + e / 2 * 4);
+                    }
                   }
-                  const int piece = end / 8;
                   #pragma unroll
-                  for (int e = w; e < 8; e += 8) {
-                    if (is_last && e < end % 8 && piece * 8 >= others) row[column - before + piece * 8 + e] = static_cast<u16>(load_shared_b32(slot + i * 576 + piece * 16 + e / 2 * 4) >> e % 2 * 16);
+                  for (u32 i = 0; i < 4; ++i) {
+                    u16* const row = first + i * 4 * pitch;
+                    const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % 16 / 2;
+                    const int skipped = static_cast<u32>(reinterpret_cast<u64>(row)) % 32 == 0 ? 0 : 2 - static_cast<int>(static_cast<u32>(reinterpret_cast<u64>(row)) % 32 / 16);
+                    const int behind = STEP_N * 2 / 16 + skipped;
+                    [[maybe_unused]] const int others = at.n > 0 ? max(0, skipped * 8 - static_cast<int>(column)) : begins ? before : 0;
+                    [[maybe_unused]] const int all = min(before + left, behind * 8 - static_cast<int>(column));
+                    [[maybe_unused]] const int end = static_cast<int>(i) * 4 < below ? all : 0;
+                    #pragma unroll
+                    for (int j = 0; j < 1; ++j) {
+                      const int e = static_cast<int>(w) + j * 8;
+                      store_global_b16_if(row + (static_cast<int>(column) - before) + 0 * 8 + e, parts[i * 1 + j] >> e % 2 * 16, (others > 0 && e >= others && e < end));
+                    }
+                  }
+                }
+                {
+                  u32 parts[4];
+                  #pragma unroll
+                  for (u32 i = 0; i < 4; ++i) {
+                    u16* const row = first + i * 4 * pitch;
+                    const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % 16 / 2;
+                    const int skipped = static_cast<u32>(reinterpret_cast<u64>(row)) % 32 == 0 ? 0 : 2 - static_cast<int>(static_cast<u32>(reinterpret_cast<u64>(row)) % 32 / 16);
+                    const int behind = STEP_N * 2 / 16 + skipped;
+                    [[maybe_unused]] const int others = at.n > 0 ? max(0, skipped * 8 - static_cast<int>(column)) : begins ? before : 0;
+                    [[maybe_unused]] const int all = min(before + left, behind * 8 - static_cast<int>(column));
+                    [[maybe_unused]] const int end = static_cast<int>(i) * 4 < below ? all : 0;
+                    #pragma unroll
+                    for (int j = 0; j < 1; ++j) {
+                      const int e = static_cast<int>(w) + j * 8;
+                      parts[i * 1 + j] = load_shared_b32(slot + i * 576 + (end / 8) * 16 + e / 2 * 4);
+                    }
+                  }
+                  #pragma unroll
+                  for (u32 i = 0; i < 4; ++i) {
+                    u16* const row = first + i * 4 * pitch;
+                    const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % 16 / 2;
+                    const int skipped = static_cast<u32>(reinterpret_cast<u64>(row)) % 32 == 0 ? 0 : 2 - static_cast<int>(static_cast<u32>(reinterpret_cast<u64>(row)) % 32 / 16);
+                    const int behind = STEP_N * 2 / 16 + skipped;
+                    [[maybe_unused]] const int others = at.n > 0 ? max(0, skipped * 8 - static_cast<int>(column)) : begins ? before : 0;
+                    [[maybe_unused]] const int all = min(before + left, behind * 8 - static_cast<int>(column));
+                    [[maybe_unused]] const int end = static_cast<int>(i) * 4 < below ? all : 0;
+                    #pragma unroll
+                    for (int j = 0; j < 1; ++j) {
+                      const int e = static_cast<int>(w) + j * 8;
+                      store_global_b16_if(row + (static_cast<int>(column) - before) + (end / 8) * 8 + e, parts[i * 1 + j] >> e % 2 * 16, (is_last && e < end % 8 && end / 8 * 8 >= others));
+                    }
                   }
                 }
               }

@@ -369,13 +369,13 @@ ktl__golden(
       }
     }
     if (warp > 8 && warp <= 10) {
-      const u32 warpgroup = warp - 9;  // whose sub-tiles it sends
+      const u32 warpgroup = warp - 9;  // that it serves
       GroupWalk walk = first_groups(op_off, op_off_l, L, M, units_n);
       TileOrigin at;
       for (u32 cta = first_work; find_tile(walk, op_off, op_off_l, L, M, units_n, tile_group, cta, at); cta += gridDim.x) {
         if (elect_one()) {
           #pragma unroll 1
-          for (u32 block = 0; block < ROW_BLOCKS; ++block) {
+          for (u32 block = 0; block < 1; ++block) {
             #pragma unroll 1
             for (u32 column = 0; column < 128; column += 64) {
               const u32 subtile_col = at.n + column, warpgroup_row = at.m + (warpgroup * ROW_BLOCKS + block) * 64;

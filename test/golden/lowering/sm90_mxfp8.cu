@@ -354,11 +354,11 @@ ktl__golden(
       }
     }
     if (warp > 8 && warp <= 10 && elect_one()) {
-      const u32 warpgroup = warp - 9;  // whose sub-tiles it sends
+      const u32 warpgroup = warp - 9;  // that it serves
       for (u32 cta = first_work; cta < works; cta += gridDim.x) {
         const TileOrigin at = tile_origin(cta, units_m, units_n, tile_group);
         #pragma unroll 1
-        for (u32 block = 0; block < ROW_BLOCKS; ++block) {
+        for (u32 block = 0; block < 1; ++block) {
           #pragma unroll 1
           for (u32 column = 0; column < 128; column += 64) {
             const u32 subtile_col = at.n + column, warpgroup_row = at.m + (warpgroup * ROW_BLOCKS + block) * 64;
