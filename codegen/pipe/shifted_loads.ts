@@ -7,7 +7,7 @@ import { DTYPES } from '../../compiler/dtypes.ts'
 import type { AuxLoad, CopyRows } from '../../compiler/ir/pipe_epilogue.ts'
 import type { TensorOperand } from '../../compiler/ir/tensor.ts'
 import { PIECE_BYTES, shiftedRowBytes } from '../../compiler/space/layout.ts'
-import { call, call0, note, rawType, slotAddress, type EmitContext } from './context.ts'
+import { bufferOf, call, call0, note, rawType, ringOf, slotAddress, type EmitContext } from './context.ts'
 import { element, expressionText, fromWord, load, operandOf } from './epilogue_values.ts'
 
 export function emitLoadShifted(op: AuxLoad, operand: TensorOperand, c: EmitContext): void {
@@ -31,12 +31,38 @@ const ROWS_AT_ONCE = 32
 export function emitCopyRows(op: CopyRows, c: EmitContext): void {
   const operand = operandOf(c, op.operand)
   const { subtileColumns, layout } = c.program
+  const rows = 4 * layout.rowsPerWarp
   const bytes = shiftedRowBytes(subtileColumns, DTYPES[operand.dtype].storageBytes)
-  c.out.line('#pragma unroll 1')
-  const guard = op.guard === null ? '' : ` && ${expressionText(op.guard, c)} != 0`
-  c.out.block(`for (u32 part = 0; part < ${4 * layout.rowsPerWarp}${guard}; part += ${ROWS_AT_ONCE})`, () => {
-    c.out.line('const u32 warp_row = warpgroup_row + part;')
-    emitCopies(operand, `${slotAddress(c, op.buffer)} + part * ${bytes}`, ROWS_AT_ONCE, c)
+  const copy = (): void => {
+    c.out.line('#pragma unroll 1')
+    c.out.block(`for (u32 part = 0; part < ${rows}; part += ${ROWS_AT_ONCE})`, () => {
+      c.out.line('const u32 warp_row = warpgroup_row + part;')
+      emitCopies(operand, `${slotAddress(c, op.buffer)} + part * ${bytes}`, ROWS_AT_ONCE, c)
+    })
+    c.out.block('', () => emitNextLines(op, operand, c))
+  }
+  if (op.guard === null) copy()
+  else c.out.block(`if (${expressionText(op.guard, c)} != 0)`, copy)
+}
+
+/** Lines of the sub-tile that comes into this slot next. */
+function emitNextLines({ buffer }: CopyRows, operand: TensorOperand, c: EmitContext): void {
+  const { subtileColumns: columns, layout, registers } = c.program
+  const [perBlock, slots] = [layout.columns / columns, ringOf(c.program, bufferOf(c.program, buffer).ring!).slots]
+  const [rows, total] = [4 * layout.rowsPerWarp, registers!.rowBlocks * perBlock]
+  if (slots >= total) return
+  c.out.line(`const u32 next = block * ${perBlock} + column / ${columns} + ${slots};`)
+  c.out.block(`if (next < ${total})`, () => {
+    c.out.line(`const u32 n = at.n + next % ${perBlock} * ${columns};`)
+    c.out.line('#pragma unroll 1')
+    c.out.block(`for (u32 r = lane; r < ${rows}; r += 32)`, () => {
+      c.out.line(`const u32 m = warpgroup_row + (next / ${perBlock} - block) * ${rows} + r;`)
+      for (const column of ['n', `min(n + ${columns - 1}, ${c.names.edge('n')} - 1)`]) {
+        const address = `&${element(c, operand, { m: 'm', n: column })}`
+        const line = call(c, 'prefetch_line', address)
+        c.out.line(`if (m < ${c.names.end('m')} && n < ${c.names.edge('n')}) ${line}`, note(c, `load ${operand.name}`))
+      }
+    })
   })
 }
 

@@ -122,9 +122,13 @@ export const SM90_CONSTANTS = {
    */
   scattered: 2.45,
   /** Rows of words out of shared memory, whole sectors of rows that overlap, and rows of a full operand on their way to it. */
-  rows: 26,
+  rows: 22,
   sectors: 7.7,
-  fetchRows: 20,
+  fetchRows: 9,
+  /** What a sub-tile of them waits for L2. With `fetchRows` the 20 cycles of a column of 64 that both were measured as together. */
+  fetchWait: 704,
+  /** The same of rows that other warps have copied there (ncu: 880 cycles of a sub-tile of 64 columns). */
+  copiedRows: 13,
   /**
    * Sums of parts, for a warpgroup: a multiply-add of a column pair, more where each column has a scale of its own, and what each part waits
    * for. To 13 runs on an H200: with one warpgroup, which has no other to wait behind, with two and with three.
@@ -405,14 +409,15 @@ const boxRowsOf = ({ tileBytes, boxExtents, operand }: OperandPlan): number =>
 
 /** `inside`: share of the columns that are in the operands. */
 function epilogueCycles(
-  { epilogue, program, rowBlocks, gemm, ahead, overlap, subtiles, fetchSlots }: Sm90Plan,
+  { epilogue, program, rowBlocks, gemm, ahead, overlap, subtiles, fetchSlots, rowSlots }: Sm90Plan,
   inside: number,
   costs: Sm90Constants,
 ): number {
   const { outputs, aux, layout } = epilogue
   const loadOf = ({ operand, shape, vector, fetch, rows }: AuxPlan): number => {
     if (shape === 'full' && !fetch && operand.order.at(-1) === gemm.m) return costs.across * inside
-    if (shape === 'full') return fetch ? costs.fetch : rows ? costs.fetchRows : vector ? costs.vector : costs.element
+    if (shape === 'full' && rows) return rowSlots > 0 ? costs.copiedRows : costs.fetchRows
+    if (shape === 'full') return fetch ? costs.fetch : vector ? costs.vector : costs.element
     return shape === 'row'
       ? ahead.includes(operand.name)
         ? costs.ahead
@@ -422,13 +427,14 @@ function epilogueCycles(
         : 0
   }
   const loads = aux.reduce((sum, plan) => sum + loadOf(plan), 0)
+  const waits = rowSlots > 0 ? 0 : aux.filter(({ rows }) => rows).length
   const late = aux.some(({ fetch }) => fetch) ? (subtiles - fetchSlots) / fetchSlots : 0
   const storeOf = ({ store, block, contiguous }: OutputPlan): number =>
     costs[overlap ? 'sectors' : store === 'tma' && contiguous === 'm' ? 'turned' : STORES[store]] +
     (block === null ? 0 : costs.quantise + costs.block / block.size)
   const stores = outputs.reduce((sum, output) => sum + storeOf(output), 0)
   return (
-    (rowBlocks * layout.columns * costs.subtile) / epilogue.subtileColumns +
+    (rowBlocks * layout.columns * (costs.subtile + waits * costs.fetchWait)) / epilogue.subtileColumns +
     late * costs.late +
     rowBlocks *
       layout.columns *

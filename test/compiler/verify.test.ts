@@ -228,8 +228,8 @@ const SPARE: Readonly<Record<string, readonly string[]>> = {
   [COOPERATIVE]: ['consumer next_origin', 'consumer own_row', 'consumer warp_sync'],
   [PINGPONG]: [],
   [SPLIT]: ['consumer next_origin', 'consumer advance'],
-  // Lines to L2 ahead are for speed alone; a warp meets between its loads of a sub-tile and its stores.
-  'sm90 rows copied for ping-pong': ['consumer load_ahead', 'consumer warp_sync'],
+  // A warp meets between its loads of a sub-tile and its stores.
+  'sm90 rows copied for ping-pong': ['consumer warp_sync'],
   // What lies beyond n is stored by nobody.
   'sm80 f16': ['worker stop_at_n'],
   // Those of the roles before have covered all that they could.

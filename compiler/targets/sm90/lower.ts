@@ -4,7 +4,7 @@
  *   consumer   1 to 3 warpgroups: wgmma on accumulators in registers, then f32 math → smem → TMA store; together on one tile
  *              (cooperative), or each on its own, so that one's epilogue runs under the other's MMAs (ping-pong)
  *   producer   1 warpgroup with few registers: one thread fills the stage ring by TMA, multicasting what other CTAs of the
- *              cluster need too; all of its warps copy what TMA cannot bring, or two of them issue the consumers' stores
+ *              cluster need too; all of its warps copy what TMA cannot bring, or one for each warpgroup issues its stores, or copies its rows of C
  *
  * Where a cluster splits k, its CTAs leave their sums in shared memory, and each finishes a part of the columns.
  */

@@ -43,10 +43,11 @@ export function consumerRole(plan: Sm90Plan): TileOp[] {
     ...(isSplit && plan.parks ? releaseSums(plan) : []),
   ]
   const sums = [...mainloop(plan), ...(isSplit ? exchangeSums(plan) : [])]
+  const ahead = loadsAhead({ ...plan, copied: copiedRows(plan, plan) })
   const tile: TileOp[] = plan.exchange
-    ? [...sums, ...exchangeParts(plan.exchange, [...fetch, ...loadsAhead(plan), ...finish])]
+    ? [...sums, ...exchangeParts(plan.exchange, [...fetch, ...ahead, ...finish])]
     : // They land while the MMAs run.
-      [...fetch, ...loadsAhead(plan), ...sums, ...finish]
+      [...fetch, ...ahead, ...sums, ...finish]
   const turn: TileOp[] = [...tile, ...(pingpong ? [{ op: 'skip_tile', rings, unless: null } as const] : [])]
   return [
     ...(plan.registers.producer === null

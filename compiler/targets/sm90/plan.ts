@@ -60,7 +60,9 @@ const NARROWER = [32, 16]
 const MOST_AHEAD = 16
 const MOST_BESIDE_PARTS = 8
 /** Registers more where rows that begin anywhere wait in shared memory: their values come when they are needed, and addresses of them are others'. */
-const BROUGHT_REGISTERS = 32
+const BROUGHT_REGISTERS = 24
+/** Registers beside the accumulators without which a consumer spills that leaves copies of rows to warps of three times as many registers as else. */
+const FEWEST_BESIDE_ROWS = 64
 /** Registers of a thread that are no accumulators and no values of a sub-tile. */
 const RESERVED_REGISTERS = 40
 
@@ -198,7 +200,8 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
   // Behind the one that loads, and before the one that loads scales.
   const idle = PRODUCER_WARPS - 1 - +(scales !== null)
   const idleWarps = warpgroups <= idle && splits === 1 && design.parts === 1 && !gathers
-  const rowsAnywhere = idleWarps && hasRowsAnywhere(program, gemm)
+  const lacks = warpgroups === 3 && REGISTERS[3]!.copies.consumer - cells < FEWEST_BESIDE_ROWS
+  const rowsAnywhere = idleWarps && !lacks && hasRowsAnywhere(program, gemm)
   // Functions of elements that lie across the rows they go to: 56 registers spilled.
   const computes = [inputs.a, ...inputs.b].some(({ operand }) => operand.computed)
   const work =
@@ -247,9 +250,14 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
   }
   let division = divided(rowsAnywhere)
   if (isRejection(division)) return division
+  // Room for rows that others bring is worth more than wide sub-tiles.
+  for (const widest of rowsAnywhere ? [...NARROWER, undefined] : []) {
+    if (division.memory.rowSlots > 0) break
+    const other = divided(widest !== undefined, widest)
+    if (isRejection(other)) return other
+    division = other
+  }
   const brought = division.memory.rowSlots > 0
-  if (rowsAnywhere && !brought) division = divided(brought)
-  if (isRejection(division)) return division
   for (const widest of NARROWER) {
     const { epilogue, parks, memory } = division
     const lacks = design.stages === 'auto' && memory.stages < ENOUGH_STAGES

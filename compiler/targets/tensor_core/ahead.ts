@@ -4,7 +4,7 @@ import type { TileOp } from '../../ir/pipe.ts'
 import type { Matmul } from '../../classes/matmul.ts'
 import { inBlocks, isDense } from '../../ir/tensor.ts'
 import { guardOf } from '../../ir/walk.ts'
-import { valuesOf, type EpiloguePlan } from './epilogue.ts'
+import { valuesOf, type AuxPlan, type EpiloguePlan } from './epilogue.ts'
 
 /** Columns of a sub-tile whose values take the place of their accumulators. */
 export const IN_PLACE = 64
@@ -48,16 +48,20 @@ export const loadsAhead = ({
   ahead,
   epilogue,
   gemm,
+  copied = [],
 }: {
   readonly ahead: readonly string[]
   readonly epilogue: EpiloguePlan
   readonly gemm: Pick<Matmul, 'm'>
+  /** Other warps bring them. */
+  readonly copied?: readonly AuxPlan[]
 }): TileOp[] =>
-  epilogue.aux.flatMap(({ operand, shape, rows, vector, fetch }): TileOp[] => {
+  epilogue.aux.flatMap((plan): TileOp[] => {
+    const { operand, shape, rows, vector, fetch } = plan
     const { name } = operand
     // Along m each column has lines of its own.
     const inLines = vector || rows || (isDense(operand) && operand.order.at(-1) === gemm.m)
-    const isAhead = ahead.includes(name) || (shape === 'full' && fetch === null && inLines)
+    const isAhead = ahead.includes(name) || (shape === 'full' && fetch === null && inLines && !copied.includes(plan))
     if (!isAhead || shape === 'uniform') return []
     const elements = shape === 'full' && ahead.includes(name)
     const guard = guardOf(valuesOf(epilogue), name)
