@@ -63,16 +63,18 @@ const COMBINED = [
   'unaligned: of bytes',
   'unaligned: operands by words',
   'unaligned: short sums',
+  'unaligned: three warpgroups, operands that other warps copy',
   'columns: 56, two outputs',
   'columns: 88, rows that begin anywhere',
 ]
 const turnOf = (spec: DeviceSpec): number => (spec === 'virtual-sm90' ? 0 : 1)
-/** On one of the devices in turn; parts of k, tiles that overlap or are for one target, and elements ahead, where their schedules are for. */
+/** On one of the devices in turn; parts of k, tiles that overlap or are for one target, elements ahead and copies by other warps, where their schedules are for. */
 function casesOf(spec: DeviceSpec): readonly DeviceCase[] {
   return cases.filter(({ name, design }, i) => {
     if (FULL) return true
     if (COMBINED.includes(name)) return false
-    if (/^(split|columns): |overlap|ahead/.test(name)) return (design.kind === 'sm100') === (spec === 'virtual-sm100')
+    if (/^(split|columns): |overlap|ahead|other warps/.test(name))
+      return (design.kind === 'sm100') === (spec === 'virtual-sm100')
     return i < rows.length ? i < FIRST_ROWS && i % 2 === turnOf(spec) : (i + 1) % 2 === turnOf(spec)
   })
 }
