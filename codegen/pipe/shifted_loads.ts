@@ -108,22 +108,6 @@ function emitCopies(operand: TensorOperand, to: string, rows: number, c: EmitCon
     const copy = call(c, 'cp_async_16', `${target} + ${at}`, `row - before + ${at}`, size)
     c.out.line(`if (column > 0 || w > 0 || before == 0) ${copy}`, where)
   }
-  const copyPieces = (): void => {
-    c.out.block(`if (left == ${columns * bytes} && below >= ${rows})`, () =>
-      forRows(pieces, '#pragma unroll', (target) => copyPiece(target, `${PIECE_BYTES}`)),
-    )
-    c.out.block('else', () =>
-      forRows(pieces, '#pragma unroll 1', (target, row) =>
-        copyPiece(target, inside(row, `w * ${PIECE_BYTES}`, PIECE_BYTES)),
-      ),
-    )
-    c.out.block('if (column == 0)', () =>
-      forRows(PIECE_BYTES / 4, '#pragma unroll', (target, row) => {
-        const copy = call(c, 'cp_async_4', `${target} + w * 4`, 'row - before + w * 4', inside(row, 'w * 4', 4))
-        c.out.line(`if (before > 0 && w * 4 >= before) ${copy}`, where)
-      }),
-    )
-  }
   // Of a lane's own row. What is less than a word is under way while others are copied.
   const [isRow, count] = [rows < 32 ? `me < ${rows} && ` : '', 4 / bytes - 1]
   const forParts = (body: (place: string, isOwn: string) => void): void => {
@@ -139,7 +123,20 @@ function emitCopies(operand: TensorOperand, to: string, rows: number, c: EmitCon
     const value = `*reinterpret_cast<const ${raw}*>(row + ${place})`
     c.out.line(`parts[i] = begins && ${isOwn} && me < below && ${place} < left ? ${value} : 0;`, where)
   })
-  copyPieces()
+  c.out.block(`if (left == ${columns * bytes} && below >= ${rows})`, () =>
+    forRows(pieces, '#pragma unroll', (target) => copyPiece(target, `${PIECE_BYTES}`)),
+  )
+  c.out.block('else', () =>
+    forRows(pieces, '#pragma unroll 1', (target, row) =>
+      copyPiece(target, inside(row, `w * ${PIECE_BYTES}`, PIECE_BYTES)),
+    ),
+  )
+  c.out.block('if (column == 0)', () =>
+    forRows(PIECE_BYTES / 4, '#pragma unroll', (target, row) => {
+      const copy = call(c, 'cp_async_4', `${target} + w * 4`, 'row - before + w * 4', inside(row, 'w * 4', 4))
+      c.out.line(`if (before > 0 && w * 4 >= before) ${copy}`, where)
+    }),
+  )
   const [target, end] = [`slot + me * ${pitch}`, pieces * PIECE_BYTES]
   const last = call(
     c,

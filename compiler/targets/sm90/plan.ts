@@ -61,7 +61,7 @@ const MOST_AHEAD = 16
 const MOST_BESIDE_PARTS = 8
 /** Registers more where rows that begin anywhere wait in shared memory: their values come when they are needed, and addresses of them are others'. */
 const BROUGHT_REGISTERS = 24
-/** Registers beside the accumulators without which a consumer spills that leaves copies of rows to warps of three times as many registers as else. */
+/** Registers beside the accumulators without which consumers spill, of three warpgroups, where the producer has what its copies of rows take. */
 const FEWEST_BESIDE_ROWS = 64
 /** Registers of a thread that are no accumulators and no values of a sub-tile. */
 const RESERVED_REGISTERS = 40
@@ -200,8 +200,8 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
   // Behind the one that loads, and before the one that loads scales.
   const idle = PRODUCER_WARPS - 1 - +(scales !== null)
   const idleWarps = warpgroups <= idle && splits === 1 && design.parts === 1 && !gathers
-  const lacks = warpgroups === 3 && REGISTERS[3]!.copies.consumer - cells < FEWEST_BESIDE_ROWS
-  const rowsAnywhere = idleWarps && !lacks && hasRowsAnywhere(program, gemm)
+  const spills = warpgroups === 3 && REGISTERS[3]!.copies.consumer - cells < FEWEST_BESIDE_ROWS
+  const rowsAnywhere = idleWarps && !spills && hasRowsAnywhere(program, gemm)
   // Functions of elements that lie across the rows they go to: 56 registers spilled.
   const computes = [inputs.a, ...inputs.b].some(({ operand }) => operand.computed)
   const work =
