@@ -10,11 +10,17 @@ export const FULL = process.env['KTL_TESTS'] === 'full'
 type Case = string | readonly [string, ...unknown[]] | { readonly name: string }
 const nameOf = (one: Case): string => (typeof one === 'string' ? one : 'name' in one ? one.name : one[0])
 
-/** Of a table whose cases differ in what they combine, every second one; all in the full test. */
-export const half = <C>(cases: readonly C[]): readonly C[] => (FULL ? cases : cases.filter((_, i) => i % 2 === 0))
+/** Cases of a table that differ in what they combine alone: from so many on, every third one says as much as every second one of fewer. */
+const LONG = 12
+
+/** Of a table whose cases differ in what they combine, every second one, or every third one of a long table; all in the full test. */
+export function sampled<C>(cases: readonly C[]): readonly C[] {
+  const step = cases.length < LONG ? 2 : 3
+  return FULL ? cases : cases.filter((_, i) => i % step === 0)
+}
 
 /**
- * The cases of a table that are `kept`, which have a feature that no other has, and every second one of the others but those that are left out, whose
+ * The cases of a table that are `kept`, which have a feature that no other has, and some of the others (`sampled`) but those that are left out, whose
  * features others have too. The rest runs in the full test.
  */
 export function part<C extends Case>(
@@ -26,7 +32,7 @@ export function part<C extends Case>(
   const unknown = [...leftOut, ...kept].filter((name) => !names.has(name))
   if (unknown.length > 0) throw new Error(`no such cases: ${unknown.join('; ')}`)
   if (FULL) return cases
-  const others = half(cases.filter((one) => ![...leftOut, ...kept].includes(nameOf(one))))
+  const others = sampled(cases.filter((one) => ![...leftOut, ...kept].includes(nameOf(one))))
   return cases.filter((one) => kept.includes(nameOf(one)) || others.includes(one))
 }
 

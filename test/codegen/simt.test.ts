@@ -8,7 +8,7 @@ import { planSimt, type SimtPlan } from '../../compiler/targets/simt/plan.ts'
 import { KTL_VERSION } from '../../codegen/cuda/version.ts'
 import type { InputNode, TensorProgram } from '../../compiler/ir/tensor.ts'
 import manifest from '../../package.json' with { type: 'json' }
-import { half } from '../cases_of.ts'
+import { sampled } from '../cases_of.ts'
 import { assemble } from './assemble.ts'
 import { ProgramBuilder, SIMT_PROGRAMS } from './programs.ts'
 
@@ -102,7 +102,7 @@ describe.skipIf(!nvcc)('nvcc', { timeout: 60_000 }, () => {
   }
 
   // golden.test.ts has the text of all.
-  test.each(half(Object.keys(SIMT_PROGRAMS)))('ptxas takes %s without spills or warnings', (name) => {
+  test.each(sampled(Object.keys(SIMT_PROGRAMS)))('ptxas takes %s without spills or warnings', (name) => {
     const { cuda } = generateSimt(planned(SIMT_PROGRAMS[name]!()), `ktl.${name}_simt`)
     const { status, output } = assemble(cuda, 'sm_100a')
     expect(status, output).toBe(0)

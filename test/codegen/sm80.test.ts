@@ -1,7 +1,7 @@
 /** The SM80 lowering on the virtual devices of its successors, against plain loops. */
 import { expect, test } from 'vitest'
 import { isNested, walkTileOps, type TileOp, type TileProgram } from '../../compiler/ir/pipe.ts'
-import { FULL, half, part, schedulesOf } from '../cases_of.ts'
+import { FULL, sampled, part, schedulesOf } from '../cases_of.ts'
 import { runWide } from './run_gemm.ts'
 import { SM80_CASES } from './sm80_cases.ts'
 
@@ -51,7 +51,7 @@ function without(program: TileProgram, path: readonly number[]): TileProgram {
 }
 
 // Several tiles for each CTA, and several blocks of rows for each warp. Pipelines of f32 have the same operations: the full test runs them.
-test.each(half([
+test.each(sampled([
   ['f16', { tile: [64, 128], sm80: { stages: 3 }, extents: { l: 1, m: 150, n: 150, k: 330 }, smCount: 1 }],
   ['f32', { a: 'f32', tile: [64, 64], sm80: { tile: [64, 64, 16], stages: 3 }, extents: { l: 1, m: 190, n: 190, k: 100 }, smCount: 1 }],
 ] as const))('no wait, commit or barrier of %s can be left out unnoticed', { timeout: 120_000 }, async (_, wide) => {

@@ -7,7 +7,7 @@ import { noAddonFor } from '../../runtime/addon/platform.ts'
 import { completionScript, SHELLS } from '../../runtime/cli/completion.ts'
 import { hasColors, Output } from '../../runtime/cli/output.ts'
 import { createProgram } from '../../runtime/cli/program.ts'
-import { half } from '../cases_of.ts'
+import { sampled } from '../cases_of.ts'
 import { folder, ktl, records } from './cli.ts'
 import { command } from './command.ts'
 
@@ -78,7 +78,7 @@ describe('colours', () => {
     [{ NO_COLOR: '1' }, false],
   ]
   test.each(inPipes)('in what is no terminal, with %j: %s', (env, colored) => expect(hasColors({}, env)).toBe(colored))
-  test.each(half(inPipes))('in a pipe, with %j: %s', async (env, colored) => {
+  test.each(sampled(inPipes))('in a pipe, with %j: %s', async (env, colored) => {
     const { stdout } = await ktl(['explain', 'KTL2001'], { env })
     expect(stdout.includes(escape)).toBe(colored)
     const { stderr } = await ktl(['check', 'samples/no_such_file.ktl'], { env })

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { defaultCache } from '../../runtime/cache/cache.ts'
 import { EpilogueArguments, GemmArguments } from '../../runtime/index.ts'
 import { best, blank, checked, device, each, expectOut, gemm, problem, onDevice, values, whole, type At, type Bindings } from './epilogue_examples.ts' // prettier-ignore
-import { half } from '../cases_of.ts'
+import { sampled } from '../cases_of.ts'
 
 onDevice()
 
@@ -25,7 +25,7 @@ describe('spellings', () => {
     ['comments between the lines', def('accum, alpha, C', '# first', 'F = accum * alpha', '', '# then', 'D = relu(F + C)', 'return D')],
     ['brackets over several lines', 'relu(\n  acc * alpha\n  + C\n)'],
   ] // prettier-ignore
-  test.each(half(spellings))('%s', async (_, text) => {
+  test.each(sampled(spellings))('%s', async (_, text) => {
     const [p, c] = [problem(), C()]
     const data = await c.toArray()
     await expectOut(p, text, { alpha: 2, C: c }, ({ acc, m, n }) => relu(acc * 2 + data[m * 24 + n]!))
@@ -57,7 +57,7 @@ describe('arithmetic', () => {
     ['3.5', () => 3.5],
     ['acc // a comment', ({ acc }) => acc],
   ]
-  test.each(half(examples))('%s', async (text, f) => {
+  test.each(sampled(examples))('%s', async (text, f) => {
     await expectOut(problem(), text, {}, f)
   })
 
@@ -144,7 +144,7 @@ describe('functions', () => {
   }
   const names = Object.keys(functions)
   const kernels = Array.from({ length: Math.ceil(names.length / 4) }, (_, i) => names.slice(i * 4, i * 4 + 4))
-  test.each(half(kernels.map((each) => [each.join(', '), each] as const)))('%s', async (_, bodies) => {
+  test.each(sampled(kernels.map((each) => [each.join(', '), each] as const)))('%s', async (_, bodies) => {
     const p = problem()
     const outputs = Object.fromEntries(bodies.map((_body, i) => [`F${i}`, blank('f32', [20, 24])]))
     const equations = bodies.map((body, i) => `F${i} = ${body}`)
@@ -181,7 +181,7 @@ describe('broadcasting by position', () => {
     ['one element', 'acc + x', [1], () => 0],
     ['no dimension', 'acc + x', [], () => 0],
   ]
-  test.each(half(shapes))('%s', async (_, text, shape, index) => {
+  test.each(sampled(shapes))('%s', async (_, text, shape, index) => {
     const x = whole('f32', shape, 4)
     const data = await x.toArray()
     await expectOut(problem([L, M, N, 16]), text, { x }, (at) => at.acc + data[index(at)]!)

@@ -15,7 +15,7 @@ import {
   whole,
   type Bindings,
 } from './epilogue_examples.ts'
-import { half } from '../cases_of.ts'
+import { sampled } from '../cases_of.ts'
 
 onDevice()
 
@@ -92,7 +92,7 @@ test('what is too large for an output', async () => {
 
 describe('dtypes of operands and outputs', () => {
   const dtypes: DTypeName[] = ['f32', 'f16', 'bf16', 'e4m3', 'e5m2', 'i8', 'u8', 'i32', 'f64']
-  test.each(half(dtypes))('%s', async (dtype) => {
+  test.each(sampled(dtypes))('%s', async (dtype) => {
     const [p, C, F] = [problem(), whole(dtype, [20, 24], 3), blank(dtype, [20, 24])]
     const c = await C.toArray()
     await checked(gemm(p, `F = ${dtype}(clamp(acc, -8, 8)); D = acc + C * 2; return D, F`, { C, F }))
@@ -102,7 +102,7 @@ describe('dtypes of operands and outputs', () => {
     expect(await values(F)).toEqual(await each(p, ({ acc }) => stored(acc)))
   })
 
-  test.each(half(['i8', 'u8', 'f32', 'f16', 'i32'] as const))('integer products into %s', async (out) => {
+  test.each(sampled(['i8', 'u8', 'f32', 'f16', 'i32'] as const))('integer products into %s', async (out) => {
     const p = problem([0, 20, 24, 16], { A: 'i8', out })
     await checked(gemm(p, `${out}(acc * 2 + 1)`))
     const [low, high] = out === 'i8' ? [-128, 127] : out === 'u8' ? [0, 255] : [-Infinity, Infinity]
@@ -115,7 +115,7 @@ describe('dtypes of operands and outputs', () => {
     expect(await values(p.out)).toEqual(await each(p, ({ acc }) => (acc * 0.1) / 3))
   })
 
-  test.each(half(['e4m3', 'bf16', 'f32', 'i8'] as const))('%s operands of the product', async (A) => {
+  test.each(sampled(['e4m3', 'bf16', 'f32', 'i8'] as const))('%s operands of the product', async (A) => {
     const p = problem([0, 32, 32, 32], { A, out: 'f32' })
     const bias = whole('f32', [32], 3)
     const b = await bias.toArray()
@@ -141,7 +141,7 @@ describe('reductions are outputs', () => {
     batch: (l) => l,
     all: () => 0,
   }
-  test.each(half(reductions))('%s', async (_, equation, kind, shape) => {
+  test.each(sampled(reductions))('%s', async (_, equation, kind, shape) => {
     const [p, amax] = [problem([L, M, N, 16]), blank('f32', shape)]
     await checked(gemm(p, `D = acc * 0.5; ${equation}; return D, amax`, { amax }))
     const expected = new Array<number>(shape.reduce((a, b) => a * b, 1)).fill(0)
@@ -153,7 +153,7 @@ describe('reductions are outputs', () => {
   })
 
   test.each(
-    half([
+    sampled([
       ['one row', [0, 1, 24, 16], 'max[m, n]'],
       ['no batch, reduced over it', [0, 20, 24, 16], 'max[l, m, n]'],
       ['one row of many batches, claimed', [3, 1, 24, 16], 'amax: f32 = max[l, m, n]'],

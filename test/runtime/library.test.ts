@@ -18,7 +18,7 @@ import { libraryKernels } from '../../runtime/programs/library.ts'
 import { loadSource, register } from '../../runtime/programs/program.ts'
 import { randomValues } from '../../runtime/selftest/values.ts'
 import { verify } from '../../runtime/selftest/verify.ts'
-import { FULL, half, part } from '../cases_of.ts'
+import { FULL, sampled, part } from '../cases_of.ts'
 import { workOf } from '../work.ts'
 import { errorOf } from './errors.ts'
 
@@ -96,7 +96,7 @@ describe('the library has a family for', () => {
   }) // prettier-ignore
 
   // Of the forms every second one: cli_run.test.ts and library_kernels.test.ts have weights of integers and blocks of 1x128.
-  test.each(half([
+  test.each(sampled([
     ['gemm_mx', 'e4m3[m, k] * ue8m0[m, k/32]', 'e2m1[k, n] * ue8m0[k/32, n]'],
     ['gemm_mx', 'e3m2[m, k] * ue8m0[m, k/32]', 'e2m3[k, n] * ue8m0[k/32, n]'],
     ['gemm_nvfp4', 'e2m1[m, k] * ue4m3[m, k/16] * f32', 'e2m1[k, n] * ue4m3[k/16, n] * f32'],

@@ -7,7 +7,7 @@ import { getKernels } from '../../runtime/discovery/query.ts'
 import type { KtlKernel } from '../../runtime/kernels/ktl_kernel.ts'
 import type { Sm100DesignMetadata, Sm90DesignMetadata } from '../../runtime/metadata/design.ts'
 import { loadSource } from '../../runtime/programs/program.ts'
-import { FULL, half, schedulesOf } from '../cases_of.ts'
+import { FULL, sampled, schedulesOf } from '../cases_of.ts'
 import { errorOf } from './errors.ts'
 
 const SOURCE = `kernel product(A: f16[m, k], B: f16[n, k]) -> D: f32[m, n] { D = sum[k](A * B) }
@@ -149,7 +149,7 @@ const MEETING = [
   ['sm90', 'sm_80', 'tile 64x64'],
 ] as const
 
-test.each(half(MEETING))(
+test.each(sampled(MEETING))(
   'virtual-%s: parts on %s, %s, meet with the bytes of those that do not',
   { timeout: 60_000 },
   async (device, target, design) => {
