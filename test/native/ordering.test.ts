@@ -249,6 +249,18 @@ extern "C" __global__ void ring(int* o, int bug) {
     if (i < 32) { wait(e, k & 1 ^ 1); if (bug != 1) x[i] = i + k; arrive(f); if (bug == 1) x[i] = i + k; }
     else { wait(f, k & 1); o[32 * k + i - 32] = x[63 - i]; arrive(e); }
 }
+// Of two words one is copied and one stored: the arrival of copies tells of the first alone.
+extern "C" __global__ void copied(int* o, int bug) {
+  __shared__ int x[64]; __shared__ __align__(8) u64 full; int i = threadIdx.x; u32 f = smem(&full);
+  if (i == 0) init(f, bug == 1 ? 32 : 64);
+  __syncthreads();
+  if (i < 32) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" :: "r"(smem(x + i)), "l"(o + 64 + i) : "memory");
+    x[32 + i] = i;
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" :: "r"(f) : "memory");
+    if (bug != 1) arrive(f);
+  } else { wait(f, 0); o[i - 32] = x[i - 32]; o[i] = x[i]; }
+}
 extern "C" __global__ void flag(int* o, int bug) {
   SHARED(32); __shared__ int ready; if (i == 0) ready = 0; __syncthreads();
   if (i == 0) { for (int k = 0; k < 32; k++) x[k] = o[k + 1]; __threadfence_block(); *(volatile int*)&ready = 1; }
@@ -504,8 +516,9 @@ describe('generic accesses of two threads', () => {
       ? { grid: [2, 1, 1], block: [32, 1, 1] }
       : { grid: kernel === 'remote' ? [2, 1, 1] : [1, 1, 1], block: [64, 1, 1] }
 
-  test.each(['cta', 'warp', 'rounds', 'named', 'ring', 'flag', 'count', 'pair', 'remote'])('clean: %s', (kernel) =>
-    expectClean(gpu, kernel, 0, launchOf(kernel)),
+  test.each(['cta', 'warp', 'rounds', 'named', 'ring', 'copied', 'flag', 'count', 'pair', 'remote'])(
+    'clean: %s',
+    (kernel) => expectClean(gpu, kernel, 0, launchOf(kernel)),
   )
   test('clean: a relaxed arrival behind a fence', () => expectClean(gpu, 'pair', 3, launchOf('pair')))
   // Which of the two accesses is reported depends on who runs first.
@@ -516,6 +529,7 @@ describe('generic accesses of two threads', () => {
     ['rounds', 1, /store over shared memory at 0x\w+ that warp \d .* loaded/],
     ['named', 1, /shared memory at 0x\w+ that warp \d .* (stored|loaded)/],
     ['ring', 1, /load of shared memory at 0x\w+ that warp 0/],
+    ['copied', 1, /load of shared memory at 0x\w+ that warp 0/],
     ['flag', 1, /shared memory at 0x\w+ that warp \d .* (stored|loaded)/],
     ['count', 1, /shared memory at 0x\w+ that .*warp \d .* (stored|loaded)/],
     ['pair', 1, /that CTA rank \d warp 0/],

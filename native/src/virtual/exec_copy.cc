@@ -82,7 +82,8 @@ Flow wait(Warp& w, const Op& op, uint32_t mask) {
   return Flow::Next;
 }
 
-// cp.async.mbarrier.arrive: arrives when this thread's earlier copies have finished. aux: .noinc.
+// cp.async.mbarrier.arrive: arrives when this thread's earlier copies have finished, and tells of nothing else that the
+// thread has done (PTX ISA 9.7.13.15.17). aux: .noinc.
 Flow arrive(Warp& w, const Op& op, uint32_t mask) {
   forLanes(mask, [&](uint32_t i) {
     uint32_t offset;
@@ -92,13 +93,10 @@ Flow arrive(Warp& w, const Op& op, uint32_t mask) {
     for (const auto& group : groupsOf(w, i).committed)
       before.insert(before.end(), group.ids.begin(), group.ids.end());
     AsyncEngine& engine = w.cta->cluster->async;
-    Ordering* order = w.cta->cluster->ordering.get();
-    const auto sent = order ? order->release(w, i) : nullptr;
     issue(w, AsyncKind::Copy, 0, "cp.async.mbarrier.arrive on " + hex(offset), w.now(),
-          [&cta, offset, before, &engine, order, sent] {
+          [&cta, offset, before, &engine] {
             for (const uint64_t id : before) engine.force(id);
             Mbarrier& barrier = cta.mbarrier(offset, "cp.async.mbarrier.arrive");
-            if (order) order->complete(*sent, cta, offset, barrier.completed);
             barrier.arrive(1);
             ++cta.cluster->epoch;
           });
