@@ -1,6 +1,7 @@
 /**
  * The kernel that is launched before one whose operands have rows TMA cannot address: it copies them to the workspace, where rows
- * begin at multiples of 128 bytes. Threads take turns over pieces of 16 bytes, neighbours over neighbours, several under way at once.
+ * begin at multiples of 128 bytes. Lanes side by side copy pieces of 16 bytes of a row side by side, several under way at once: as many lanes as a row has
+ * pieces, up to a warp.
  */
 import type { LaunchRecipe } from '../../compiler/ir/launch.ts'
 import type { TileProgram } from '../../compiler/ir/pipe.ts'
@@ -22,7 +23,13 @@ export function emitRepack(
   names: KernelNames,
   functions: Set<string>,
 ): void {
-  functions.add('ktl_span_of').add('ktl_row_window').add('ktl_row_piece')
+  functions
+    .add('ktl_span_of')
+    .add('ktl_load_piece')
+    .add('ktl_shifted_piece')
+    .add('ktl_cut_piece')
+    .add('ktl_row_window')
+    .add('ktl_row_piece')
   const declared = kernelParams(recipe.params, names).map(({ type, name }) => `${type} ${name}`)
   out.line('')
   out.line('// ---- copies operands whose rows are not aligned to 16 bytes')
@@ -45,42 +52,74 @@ function emitCopy(out: SourceBuilder, operand: TensorOperand, recipe: LaunchReci
     return isCarried ? `(${names.carries(name, axis)} ? ${names.extent(axis)} : 1)` : names.extent(axis)
   }
   const bits = BITS_TYPE[storageBytes]!
-  const taken = recipe.threads * REPACK_BATCH
   const where = { role: 'repack', note: `copy ${name}`, ktl: null }
+  const batch = `for (u32 j = 0; j < ${REPACK_BATCH}; ++j)`
   out.block('', () => {
     out.line(`const u32 elements = ${names.extent(inner!)}, pieces = (elements + ${perPiece - 1}) / ${perPiece};`)
-    const pitch = `(elements + ${ROW_BYTES / storageBytes - 1}) / ${ROW_BYTES / storageBytes}`
     out.line(
-      `const u64 pitch = ${pitch} * ${ROW_BYTES / 16}, count = ${['u64(pieces)', ...outer.map(extent)].join(' * ')};`,
+      'const u32 log = pieces > 16 ? 5 : pieces > 1 ? 32 - __clz(pieces - 1) : 0, lanes = 1u << log;  // of a row',
     )
-    out.line(`ktl_piece* const copy = reinterpret_cast<ktl_piece*>(partial_${names.operand(name)});`)
+    out.line('// A row of the copy has 128 bytes at least: there are no 2^32 of them.')
+    out.line(
+      `const u32 rows = ${outer.map(extent).join(' * ') || '1'}, groups = (gridDim.x * ${recipe.threads}) >> log;`,
+    )
+    out.line('// Turns of a lane on one row: about as many as it has on the whole.')
+    out.line(
+      `const u32 step = lanes * ${REPACK_BATCH}, all = u32(__fdividef(float(rows) * pieces, groups * float(step)));`,
+    )
+    out.line(
+      `const u32 turns = max(min(all, (pieces + step - 1) >> (log + ${Math.log2(REPACK_BATCH)})), 1), share = step * turns;`,
+    )
+    out.line('const u32 shares = (pieces + share - 1) / share;')
+    out.line(
+      `const u32 pitch = (elements + ${ROW_BYTES / storageBytes - 1}) / ${ROW_BYTES / storageBytes} * ${ROW_BYTES / 16};`,
+    )
     out.line(`const ktl_span span = ${spanOf(operand, names, extent)};`)
-    const step = `for (u64 first = u64(blockIdx.x) * ${taken} + threadIdx.x; first < count; first += u64(gridDim.x) * ${taken})`
-    out.block(step, () => {
-      out.line(`const ${bits}* from[${REPACK_BATCH}];`)
-      out.line(`u32 at[${REPACK_BATCH}];`)
-      out.line(`u64 to[${REPACK_BATCH}];`)
-      out.line(`ktl_window windows[${REPACK_BATCH}];`)
-      const batch = `for (u32 j = 0; j < ${REPACK_BATCH}; ++j)`
-      const elements = `first + j * ${recipe.threads} < count ? elements : 0`
-      out.line('#pragma unroll')
-      out.block(batch, () => {
-        out.line(`const u64 i = first + j * ${recipe.threads};`)
-        out.line('u64 row = i >> 32 ? i / pieces : u64(u32(i) / pieces);')
-        out.line('at[j] = u32(i - row * pieces);')
-        out.line('to[j] = row * pitch + at[j];')
-        out.line(`from[j] = reinterpret_cast<const ${bits}*>(${names.operand(name)});`)
-        for (const [i, axis] of outer.entries()) {
-          const isLast = i === outer.length - 1
-          out.line(`from[j] += i64(row${isLast ? '' : ` % ${extent(axis)}`}) * ${names.stride(name, axis)};`)
-          if (!isLast) out.line(`row /= ${extent(axis)};`)
-        }
-        out.line(`windows[j] = ktl_row_window(from[j], at[j], ${elements}, span);`, where)
-      })
-      out.line('#pragma unroll')
-      out.block(batch, () => {
-        out.line(`if (first + j * ${recipe.threads} >= count) break;`)
-        out.line('copy[to[j]] = ktl_row_piece(windows[j], from[j], at[j]);', where)
+    const own = `(blockIdx.x * ${recipe.threads} + threadIdx.x) >> log`
+    out.block(`for (u32 i = ${own}; i < rows * shares; i += groups)`, () => {
+      out.line('u32 row = shares == 1 ? i : i / shares, at = (i - row * shares) * share + (threadIdx.x & (lanes - 1));')
+      out.line(
+        `ktl_piece* to = reinterpret_cast<ktl_piece*>(partial_${names.operand(name)}) + (u64(row) * pitch + at);`,
+      )
+      out.line(`const ${bits}* from = reinterpret_cast<const ${bits}*>(${names.operand(name)});`)
+      for (const [i, axis] of outer.entries()) {
+        const isLast = i === outer.length - 1
+        out.line(`from += i64(row${isLast ? '' : ` % ${extent(axis)}`}) * ${names.stride(name, axis)};`)
+        if (!isLast) out.line(`row /= ${extent(axis)};`)
+      }
+      out.line(`const u64 first = (u64)__cvta_generic_to_global(from) + at * 16ull;`)
+      out.line('u64 aligned = first / 16 * 16;')
+      out.line('// Pieces from `at` on whose two vectors are in the operand.')
+      out.line('const bool inner = aligned >= span.first && aligned + 32 <= span.last && at < pieces;')
+      out.line('u32 plain = inner ? u32(min(u64(pieces - at), (span.last - aligned) / 16 - 1)) : 0;')
+      out.line('#pragma unroll 1')
+      out.block('for (u32 turn = 0; turn < turns && at < pieces; ++turn)', () => {
+        out.line(`ktl_piece low[${REPACK_BATCH}], high[${REPACK_BATCH}];`)
+        out.line('#pragma unroll')
+        out.block(batch, () => {
+          out.line('if (j * lanes >= plain) continue;')
+          out.line('low[j] = ktl_load_piece(aligned + j * lanes * 16);', where)
+          out.line('high[j] = ktl_load_piece(aligned + j * lanes * 16 + 16);', where)
+        })
+        out.line('#pragma unroll')
+        out.block(batch, () => {
+          out.line('if (j * lanes >= plain) continue;')
+          out.line('ktl_piece piece = ktl_shifted_piece(low[j], high[j], u32(first % 16));', where)
+          out.line(
+            `if ((at + j * lanes + 1) * ${perPiece} > elements) piece = ktl_cut_piece(piece, elements % ${perPiece} * ${storageBytes});`,
+          )
+          out.line('to[j * lanes] = piece;', where)
+        })
+        out.block(`if (plain <= lanes * ${REPACK_BATCH - 1})`, () => {
+          out.line('#pragma unroll 1')
+          out.block(`${batch}`, () => {
+            out.line('const u32 piece = at + j * lanes;')
+            out.line('if (j * lanes < plain || piece >= pieces) continue;')
+            out.line(`const u32 bytes = min((elements - piece * ${perPiece}) * ${storageBytes}, 16);`)
+            out.line('to[j * lanes] = ktl_element_piece(ktl_piece{}, from, piece, bytes);', where)
+          })
+        })
+        out.line('at += step, to += step, aligned += step * 16, plain -= min(plain, step);')
       })
     })
   })

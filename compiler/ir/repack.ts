@@ -12,7 +12,7 @@ export const ROW_BYTES = 128
 /** Of the kernel that copies. */
 export const REPACK_THREADS = 256
 /** Pieces of 16 bytes that a thread has under way. */
-export const REPACK_BATCH = 2
+export const REPACK_BATCH = 4
 /** CTAs that share an SM, and CTAs at most. */
 export const REPACK_SHARE = 4
 export const REPACK_CTAS = 1056

@@ -151,29 +151,37 @@ __device__ __forceinline__ ktl_window ktl_row_window(const T* row, unsigned int 
       : "l"(aligned), "r"((unsigned int)window.inner), "r"((unsigned int)both));
   return window;
 }
-// The bytes of this window; behind the row's end, zeros.
-template <typename T>
-__device__ __forceinline__ ktl_piece ktl_row_piece(const ktl_window& window, const T* row, unsigned int at) {
-  constexpr unsigned int count = 16 / sizeof(T);
-  // Nothing branches around this, so that pieces which are asked for together are shifted together.
-  const unsigned int shift = window.shift;
+// Its first `bytes`, and zeros.
+__device__ __forceinline__ ktl_piece ktl_cut_piece(ktl_piece piece, unsigned int bytes) {
+  #pragma unroll
+  for (unsigned int i = 0; i < 4; ++i) {
+    const unsigned int left = bytes > 4 * i ? bytes - 4 * i : 0;
+    piece.words[i] &= left < 4 ? (1u << (8 * left)) - 1 : ~0u;
+  }
+  return piece;
+}
+// The 16 bytes from byte `shift` on of two vectors side by side. Nothing branches around this, so that pieces which are asked for together are
+// shifted together.
+__device__ __forceinline__ ktl_piece ktl_shifted_piece(const ktl_piece& low, const ktl_piece& high, unsigned int shift) {
   unsigned int words[8];
   #pragma unroll
-  for (unsigned int i = 0; i < 4; ++i) { words[i] = window.low.words[i]; words[4 + i] = window.high.words[i]; }
+  for (unsigned int i = 0; i < 4; ++i) { words[i] = low.words[i]; words[4 + i] = high.words[i]; }
   #pragma unroll
   for (unsigned int i = 0; i < 6; ++i) words[i] = shift & 8 ? words[i + 2] : words[i];
   #pragma unroll
   for (unsigned int i = 0; i < 5; ++i) words[i] = shift & 4 ? words[i + 1] : words[i];
   ktl_piece piece;
   #pragma unroll
-  for (unsigned int i = 0; i < 4; ++i) {
-    const unsigned int bytes = window.bytes > 4 * i ? window.bytes - 4 * i : 0;
-    const unsigned int kept = bytes < 4 ? (1u << (8 * bytes)) - 1 : ~0u;
-    piece.words[i] = __funnelshift_r(words[i], words[i + 1], 8 * (shift & 3)) & kept;
-  }
-  // One by one, the last first, in few instructions: code that is cold in the caches takes longer than what it does.
+  for (unsigned int i = 0; i < 4; ++i) piece.words[i] = __funnelshift_r(words[i], words[i + 1], 8 * (shift & 3));
+  return piece;
+}
+// The first `bytes` of the bytes from 16 * at on of a row, before what `piece` has: one by one, the last first, in few instructions, as code that is
+// cold in the caches takes longer than what it does.
+template <typename T>
+__device__ __forceinline__ ktl_piece ktl_element_piece(ktl_piece piece, const T* row, unsigned int at, unsigned int bytes) {
+  constexpr unsigned int count = 16 / sizeof(T);
   #pragma unroll 1
-  for (unsigned int left = window.inner ? 0 : window.bytes; left > 0; left -= sizeof(T)) {
+  for (unsigned int left = bytes; left > 0; left -= sizeof(T)) {
     const unsigned long long bits = row[at * (unsigned long long)count + left / sizeof(T) - 1];
     constexpr unsigned int step = 8 * sizeof(T) % 32;
     #pragma unroll
@@ -182,6 +190,12 @@ __device__ __forceinline__ ktl_piece ktl_row_piece(const ktl_window& window, con
     piece.words[0] = (step > 0 ? piece.words[0] << step : 0) | (unsigned int)bits;
   }
   return piece;
+}
+// The bytes of this window; behind the row's end, zeros.
+template <typename T>
+__device__ __forceinline__ ktl_piece ktl_row_piece(const ktl_window& window, const T* row, unsigned int at) {
+  const ktl_piece piece = ktl_cut_piece(ktl_shifted_piece(window.low, window.high, window.shift), window.bytes);
+  return ktl_element_piece(piece, row, at, window.inner ? 0 : window.bytes);
 }
 // Where a CTA lies in its unit, the CTA tiles of one cluster.
 __device__ __forceinline__ u32 place_m(u32 place) { return place % CLUSTER_M; }
