@@ -28,8 +28,7 @@ export function emitRepack(
     .add('ktl_load_piece')
     .add('ktl_shifted_piece')
     .add('ktl_cut_piece')
-    .add('ktl_row_window')
-    .add('ktl_row_piece')
+    .add('ktl_element_piece')
   const declared = kernelParams(recipe.params, names).map(({ type, name }) => `${type} ${name}`)
   out.line('')
   out.line('// ---- copies operands whose rows are not aligned to 16 bytes')
@@ -89,37 +88,41 @@ function emitCopy(out: SourceBuilder, operand: TensorOperand, recipe: LaunchReci
       }
       out.line(`const u64 first = (u64)__cvta_generic_to_global(from) + at * 16ull;`)
       out.line('u64 aligned = first / 16 * 16;')
-      out.line('// Pieces from `at` on whose two vectors are in the operand.')
-      out.line('const bool inner = aligned >= span.first && aligned + 32 <= span.last && at < pieces;')
-      out.line('u32 plain = inner ? u32(min(u64(pieces - at), (span.last - aligned) / 16 - 1)) : 0;')
+      out.line(
+        '// Pieces from `at` on whose two vectors end in the operand; those of the first one may begin before it.',
+      )
+      out.line(
+        'u32 plain = aligned + 32 <= span.last && at < pieces ? u32(min(u64(pieces - at), (span.last - aligned) / 16 - 1)) : 0;',
+      )
+      out.line('bool early = aligned < span.first;')
       out.line('#pragma unroll 1')
       out.block('for (u32 turn = 0; turn < turns && at < pieces; ++turn)', () => {
         out.line(`ktl_piece low[${REPACK_BATCH}], high[${REPACK_BATCH}];`)
         out.line('#pragma unroll')
         out.block(batch, () => {
-          out.line('if (j * lanes >= plain) continue;')
+          out.line('if (j * lanes >= plain || (j == 0 && early)) continue;')
           out.line('low[j] = ktl_load_piece(aligned + j * lanes * 16);', where)
           out.line('high[j] = ktl_load_piece(aligned + j * lanes * 16 + 16);', where)
         })
         out.line('#pragma unroll')
         out.block(batch, () => {
-          out.line('if (j * lanes >= plain) continue;')
+          out.line('if (j * lanes >= plain || (j == 0 && early)) continue;')
           out.line('ktl_piece piece = ktl_shifted_piece(low[j], high[j], u32(first % 16));', where)
           out.line(
             `if ((at + j * lanes + 1) * ${perPiece} > elements) piece = ktl_cut_piece(piece, elements % ${perPiece} * ${storageBytes});`,
           )
           out.line('to[j * lanes] = piece;', where)
         })
-        out.block(`if (plain <= lanes * ${REPACK_BATCH - 1})`, () => {
+        out.block(`if (plain <= lanes * ${REPACK_BATCH - 1} || early)`, () => {
           out.line('#pragma unroll 1')
           out.block(`${batch}`, () => {
             out.line('const u32 piece = at + j * lanes;')
-            out.line('if (j * lanes < plain || piece >= pieces) continue;')
+            out.line('if ((j * lanes < plain && !(j == 0 && early)) || piece >= pieces) continue;')
             out.line(`const u32 bytes = min((elements - piece * ${perPiece}) * ${storageBytes}, 16);`)
             out.line('to[j * lanes] = ktl_element_piece(ktl_piece{}, from, piece, bytes);', where)
           })
         })
-        out.line('at += step, to += step, aligned += step * 16, plain -= min(plain, step);')
+        out.line('at += step, to += step, aligned += step * 16, plain -= min(plain, step), early = false;')
       })
     })
   })

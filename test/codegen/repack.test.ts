@@ -3,6 +3,7 @@ import { expect, test } from 'vitest'
 import { pipelineOf, planInstance, printProgram } from '../../codegen/index.ts'
 import type { Divisibility } from '../../compiler/ir/tensor.ts'
 import { planLaunches, workspaceBytes } from '../../runtime/kernels/plan_launch.ts'
+import { getKernels, GemmArguments, openDevice } from '../../runtime/index.ts'
 import { bound } from '../compiler/support.ts'
 
 const extents = { m: 70, n: 130, k: 67 }
@@ -54,4 +55,29 @@ test('alone it waits for nobody', () => {
   const kernel = made('element')
   expect(kernel.cuda).not.toContain('griddepcontrol')
   expect(launches(kernel, 67)).toEqual([[kernel.recipe.entry, undefined]])
+})
+
+// More pieces than all lanes of the grid have in one turn, and rows that begin at odd addresses, the first one too.
+test('a lane copies several pieces of a row one after the other', { timeout: 60_000 }, async () => {
+  const device = await openDevice('virtual-sm90')
+  const [m, n, k] = [2300, 3, 8193]
+  const make = (rows: number, salt: number) => {
+    const values = Float32Array.from({ length: rows * k }, (_, i) => ((i * 7 + salt + (i >> 3)) % 5) - 2)
+    const padded = new Float32Array(salt + values.length)
+    padded.set(values, salt)
+    return { values, tensor: device.tensor('f16', [1, padded.length], padded).view([rows, k], { offset: salt }) }
+  }
+  const [a, b] = [make(m, 3), make(n, 5)]
+  const out = device.empty('f32', [m, n])
+  const args = new GemmArguments({ A: a.tensor, B: b.tensor.permute([1, 0]), out })
+  const kernel = getKernels(args).find(({ metadata }) => metadata.kernelName.includes('repackAB'))
+  await kernel!.run(args)
+  const got = await out.toArray()
+  for (let i = 0; i < m; i += i < 10 || i > m - 10 ? 1 : 97)
+    for (let j = 0; j < n; j++) {
+      let sum = 0
+      for (let q = 0; q < k; q++) sum += a.values[i * k + q]! * b.values[j * k + q]!
+      expect([i, j, got[i * n + j]]).toEqual([i, j, sum])
+    }
+  device.close()
 })
