@@ -9,9 +9,10 @@ import { elementsAhead, IN_PLACE, loadedAhead } from '../tensor_core/ahead.ts'
 import type { Instance, Rejection } from '../../instance.ts'
 import { splitFits, type Sm90Design } from './design.ts'
 import { isRejection, rejection } from '../../rejection.ts'
-import { isDense, type TensorProgram } from '../../ir/tensor.ts'
+import type { TensorProgram } from '../../ir/tensor.ts'
 import { operandNamed, topological } from '../../ir/walk.ts'
 import {
+  hasRows,
   planEpilogue,
   rowOutputs,
   STAGING_SLOTS,
@@ -341,16 +342,9 @@ function divideMemory(plan: Undivided): MemoryPlan | Rejection {
   return { ...division, storeWarps: storesByWarps(plan, division), smemBytes }
 }
 
-/** Has the epilogue an operand of all elements, whose rows TMA cannot bring? */
-const hasRowsAnywhere = ({ operands }: TensorProgram, { m, n }: Matmul): boolean =>
-  operands.some(
-    (operand) =>
-      operand.role === 'input' &&
-      isDense(operand) &&
-      operand.axes.includes(m) &&
-      operand.order.at(-1) === n &&
-      operand.divisibility !== 'vector',
-  )
+/** Has the epilogue an operand whose rows TMA cannot bring? */
+const hasRowsAnywhere = ({ operands }: TensorProgram, gemm: Matmul): boolean =>
+  operands.some((operand) => operand.role === 'input' && operand.divisibility !== 'vector' && hasRows(operand, gemm))
 
 /**
  * What is left for values of a sub-tile: more blocks of rows and stores of single elements take addresses of their own. Blocks of many

@@ -456,22 +456,18 @@ function fits({ dtype }: TensorOperand, columns: number): boolean {
   return rowBytes % 16 === 0 && (rowBytes <= 128 || columns % 16 !== 0)
 }
 
-/** Rows that begin anywhere, of elements as they are; where outputs leave through slots of the warp, it passes there before. */
+/** Has it an element for each of the tile's, as it is, in rows of columns? */
+export const hasRows = (operand: TensorOperand, { m, n }: Matmul): boolean =>
+  operand.axes.includes(m) && operand.order.at(-1) === n && isDense(operand)
+
+/** Rows that begin anywhere; where outputs leave through slots of the warp, it passes there before. */
 function isCopiedByRows(
-  { operand, shape, vector, fetch }: AuxPlan,
+  { operand, vector, fetch }: AuxPlan,
   gemm: Matmul,
   layout: EpilogueBudget,
   columns: number,
 ): boolean {
-  return (
-    layout.held === 'fragment' &&
-    shape === 'full' &&
-    !vector &&
-    fetch === null &&
-    operand.order.at(-1) === gemm.n &&
-    isDense(operand) &&
-    fits(operand, columns)
-  )
+  return layout.held === 'fragment' && !vector && fetch === null && hasRows(operand, gemm) && fits(operand, columns)
 }
 
 function fetchLayout({ operand, vector }: AuxPlan, { rowsPerWarp }: AccumulatorLayout, columns: number): FetchLayout {
