@@ -1,7 +1,7 @@
 /** How the values of an epilogue read in CUDA: its operands, expressions over them, and what is stored of them. */
 import { ARCHS } from '../../compiler/archs.ts'
 import { DTYPES, dtypesThat } from '../../compiler/dtypes.ts'
-import { pointerOperand } from '../../compiler/targets/tensor_core/epilogue.ts'
+import { pointerOperand } from '../../compiler/targets/tensor_core/epilogue_operands.ts'
 import type { ComputeType, AccumulatorNode, Node, TensorOperand } from '../../compiler/ir/tensor.ts'
 import { opsOf, type TileProgram } from '../../compiler/ir/pipe.ts'
 import type { StoreOp } from '../../compiler/ir/pipe_epilogue.ts'

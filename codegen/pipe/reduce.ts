@@ -5,7 +5,7 @@
  */
 import { CUDA_COMPUTE_TYPE } from '../../compiler/dtypes.ts'
 import { REDUCTIONS } from '../../compiler/ops.ts'
-import type { AccumulatorLayout } from '../../compiler/targets/tensor_core/epilogue.ts'
+import type { AccumulatorLayout } from '../../compiler/targets/tensor_core/accumulators.ts'
 import type { ReductionOutput } from '../../compiler/ir/pipe.ts'
 import { literal } from '../cuda/expression.ts'
 import { note, type EmitContext } from './context.ts'

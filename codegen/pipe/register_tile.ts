@@ -4,7 +4,7 @@
  */
 import { div, mod, name as ixName } from '../../compiler/space/ix.ts'
 import { swizzled, type Swizzle } from '../../compiler/space/layout.ts'
-import type { AccumulatorLayout } from '../../compiler/targets/tensor_core/epilogue.ts'
+import type { AccumulatorLayout } from '../../compiler/targets/tensor_core/accumulators.ts'
 
 /** The row of a sub-tile that a lane is in, as layouts count rows: of `row`s, of fragments (the other is 8 below), of ldmatrix and stmatrix. */
 const LANE = ixName('lane', 32)

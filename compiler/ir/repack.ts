@@ -11,7 +11,7 @@ import type { TensorOperand } from './tensor.ts'
 export const ROW_BYTES = 128
 /** Of the kernel that copies. */
 export const REPACK_THREADS = 256
-/** Pieces of 16 bytes that a thread has under way. */
+/** Pieces of 16 bytes that a thread has under way: a power of two. */
 export const REPACK_BATCH = 4
 /** CTAs that share an SM, and CTAs at most. */
 export const REPACK_SHARE = 4

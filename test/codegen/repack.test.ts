@@ -79,5 +79,5 @@ test('a lane copies several pieces of a row one after the other', { timeout: 60_
       for (let q = 0; q < k; q++) sum += a.values[i * k + q]! * b.values[j * k + q]!
       expect([i, j, got[i * n + j]]).toEqual([i, j, sum])
     }
-  device.close()
+  await device.close()
 })

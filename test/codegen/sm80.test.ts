@@ -1,7 +1,7 @@
 /** The SM80 lowering on the virtual devices of its successors, against plain loops. */
 import { expect, test } from 'vitest'
 import { isNested, walkTileOps, type TileOp, type TileProgram } from '../../compiler/ir/pipe.ts'
-import { FULL, sampled, part, schedulesOf } from '../cases_of.ts'
+import { FULL, part, sampled, schedulesOf } from '../cases_of.ts'
 import { runWide } from './run_gemm.ts'
 import { SM80_CASES } from './sm80_cases.ts'
 

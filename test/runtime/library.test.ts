@@ -18,7 +18,7 @@ import { libraryKernels } from '../../runtime/programs/library.ts'
 import { loadSource, register } from '../../runtime/programs/program.ts'
 import { randomValues } from '../../runtime/selftest/values.ts'
 import { verify } from '../../runtime/selftest/verify.ts'
-import { FULL, sampled, part } from '../cases_of.ts'
+import { FULL, part, sampled } from '../cases_of.ts'
 import { workOf } from '../work.ts'
 import { errorOf } from './errors.ts'
 

@@ -21,7 +21,7 @@ import { dequantize, quantize } from '../../runtime/operations/quantize.ts'
 import { verify } from '../../runtime/selftest/verify.ts'
 import { randomValues } from '../../runtime/selftest/values.ts'
 import { swizzleScales, unswizzleScales } from '../../runtime/tensors/scale_tiles.ts'
-import { sampled, part } from '../cases_of.ts'
+import { part, sampled } from '../cases_of.ts'
 import { errorOf } from './errors.ts'
 
 let device: Device

@@ -13,7 +13,8 @@ import type { Instance, Rejection } from '../../instance.ts'
 import type { Sm100Design } from './design.ts'
 import { isRejection, rejection } from '../../rejection.ts'
 import { planCluster } from '../tensor_core/cluster.ts'
-import { EPILOGUE_WARPS, planEpilogue, type AccumulatorLayout } from '../tensor_core/epilogue.ts'
+import type { AccumulatorLayout } from '../tensor_core/accumulators.ts'
+import { EPILOGUE_WARPS, planEpilogue } from '../tensor_core/epilogue.ts'
 import { sm100Memory, type Sm100Shape } from './memory.ts'
 import {
   instructionDescriptor,

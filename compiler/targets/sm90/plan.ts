@@ -12,7 +12,6 @@ import { isRejection, rejection } from '../../rejection.ts'
 import type { TensorProgram } from '../../ir/tensor.ts'
 import { operandNamed, topological } from '../../ir/walk.ts'
 import {
-  hasRows,
   planEpilogue,
   rowOutputs,
   STAGING_SLOTS,
@@ -22,6 +21,7 @@ import {
   type EpilogueBudget,
   type EpiloguePlan,
 } from '../tensor_core/epilogue.ts'
+import { hasRows } from '../tensor_core/epilogue_operands.ts'
 import { planExchange } from '../tensor_core/exchange.ts'
 import { mmaOf } from '../tensor_core/forms.ts'
 import { broughtByWarps, planOperands, stageBytesOf, SWIZZLE_SPAN } from '../tensor_core/operands.ts'

@@ -4,7 +4,8 @@ import type { TileOp } from '../../ir/pipe.ts'
 import type { Matmul } from '../../classes/matmul.ts'
 import { inBlocks, isDense } from '../../ir/tensor.ts'
 import { guardOf } from '../../ir/walk.ts'
-import { valuesOf, type AuxPlan, type EpiloguePlan } from './epilogue.ts'
+import { valuesOf, type EpiloguePlan } from './epilogue.ts'
+import type { AuxPlan } from './epilogue_operands.ts'
 
 /** Columns of a sub-tile whose values take the place of their accumulators. */
 export const IN_PLACE = 64

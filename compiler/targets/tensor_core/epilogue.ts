@@ -6,17 +6,11 @@ import { DTYPES } from '../../dtypes.ts'
 import type { Matmul } from '../../classes/matmul.ts'
 import type { Rejection } from '../../instance.ts'
 import { isRejection, rejection } from '../../rejection.ts'
-import {
-  inBlocks,
-  isDense,
-  type ComputeType,
-  type Node,
-  type ScalarOperand,
-  type TensorOperand,
-  type TensorProgram,
-} from '../../ir/tensor.ts'
+import type { ComputeType, Node, TensorOperand, TensorProgram } from '../../ir/tensor.ts'
 import { PIECE_BYTES, shiftedRowBytes, SWIZZLE_OF_ROW, type Swizzle } from '../../space/layout.ts'
 import { operandNamed, operandsOf, topological } from '../../ir/walk.ts'
+import type { AccumulatorLayout } from './accumulators.ts'
+import { fetchLayout, isCopiedByRows, isFetchable, planAux, pointerOperand, type AuxPlan } from './epilogue_operands.ts'
 import { planReduction, type ReductionPlan } from './reduction.ts'
 
 export const EPILOGUE_WARPS = 4
@@ -31,21 +25,6 @@ const SUBTILE_WIDTHS = { row: [64, 32, 16, 8], fragment: [64, 32, 16, 8] } as co
  * 255 is for addresses, scalars and the temporaries of the expressions.
  */
 const SUBTILE_REGISTERS = 192
-
-/**
- * How the epilogue warps hold a sub-tile of an accumulator. `row`: each lane has a row of it, read from TMEM (PTX ISA
- * 9.7.16.10.5, data path layouts; warp w reads lanes 32w … 32w + 31). `fragment`: a warp has 16 rows; lane t has columns
- * 2(t % 4) and the next one of every 8, of rows t / 4 and t / 4 + 8 (PTX ISA 9.7.15.5.1, wgmma and mma.sync).
- */
-export interface AccumulatorLayout {
-  readonly held: 'row' | 'fragment'
-  /** Rows of the tile in the lanes of one warp: all 32 lanes, or the first 16 (64 rows on one CTA); 16 of fragments. */
-  readonly rowsPerWarp: number
-  /** 2: warps 2 and 3 hold the right half of the columns of the rows of warps 0 and 1 (128 rows on a CTA pair). */
-  readonly columnHalves: 1 | 2
-  /** Columns of one accumulator, all of which each warp reads: n / columnHalves. */
-  readonly columns: number
-}
 
 /** Elements of an output that share a scale: so many columns of a row, or rows of a column. */
 export interface OutputBlock {
@@ -89,22 +68,6 @@ export interface EpiloguePlan {
   readonly measured: number | null
   /** Shared memory of one staging slot; 0: no output is staged. */
   readonly stagingSlotBytes: number
-}
-
-export interface AuxPlan {
-  readonly operand: TensorOperand
-  readonly shape: 'full' | 'row' | 'column' | 'uniform'
-  readonly vector: boolean
-  /** How a sub-tile of it lies in shared memory, where TMA brings it; null: it is loaded to registers. */
-  readonly fetch: FetchLayout | null
-  /** Rows that TMA cannot address: the warp copies them to its slot. */
-  readonly rows: boolean
-}
-
-export interface FetchLayout {
-  readonly bytes: number
-  readonly contiguous: 'n' | 'm'
-  readonly swizzle: Swizzle
 }
 
 export interface OutputPlan {
@@ -430,76 +393,3 @@ export const byMatrices = (
   held: AccumulatorLayout['held'],
   columns: number,
 ): boolean => held === 'fragment' && (contiguous === 'n' || store === 'tma') && elementBytes === 2 && columns >= 16
-
-/** What TMA can bring; along m for fragments alone, in rows of whole sectors. */
-function isFetchable(
-  { operand, shape, vector }: AuxPlan,
-  gemm: Matmul,
-  { held }: EpilogueBudget,
-  columns: number,
-): boolean {
-  if (shape !== 'full') return false
-  if (vector) return fits(operand, columns)
-  const { storageBytes } = DTYPES[operand.dtype]
-  return (
-    held === 'fragment' &&
-    operand.order.at(-1) === gemm.m &&
-    operand.divisibility === 'vector' &&
-    isDense(operand) &&
-    (storageBytes === 4 || (storageBytes === 2 && columns >= 16))
-  )
-}
-
-/** Rows of a sub-tile are swizzle spans; rows of an odd multiple of 8 columns are in all banks without one. */
-function fits({ dtype }: TensorOperand, columns: number): boolean {
-  const rowBytes = columns * DTYPES[dtype].storageBytes
-  return rowBytes % 16 === 0 && (rowBytes <= 128 || columns % 16 !== 0)
-}
-
-/** Has it an element for each of the tile's, as it is, in rows of columns? */
-export const hasRows = (operand: TensorOperand, { m, n }: Matmul): boolean =>
-  operand.axes.includes(m) && operand.order.at(-1) === n && isDense(operand)
-
-/** Rows that begin anywhere; where outputs leave through slots of the warp, it passes there before. */
-function isCopiedByRows(
-  { operand, vector, fetch }: AuxPlan,
-  gemm: Matmul,
-  layout: EpilogueBudget,
-  columns: number,
-): boolean {
-  return layout.held === 'fragment' && !vector && fetch === null && hasRows(operand, gemm) && fits(operand, columns)
-}
-
-function fetchLayout({ operand, vector }: AuxPlan, { rowsPerWarp }: AccumulatorLayout, columns: number): FetchLayout {
-  const { storageBytes } = DTYPES[operand.dtype]
-  const rowBytes = (vector ? columns : rowsPerWarp) * storageBytes
-  const bytes = rowsPerWarp * columns * storageBytes
-  return { bytes, contiguous: vector ? 'n' : 'm', swizzle: SWIZZLE_OF_ROW[rowBytes] ?? 'none' }
-}
-
-/** A scalar that the kernel reads through a pointer: an operand without axes. */
-export function pointerOperand(scalar: ScalarOperand): TensorOperand {
-  const { name, dtype, fromEpilogue } = scalar
-  return { name, role: 'input', dtype, axes: [], order: [], divisibility: 'element', fromEpilogue }
-}
-
-function planAux(operand: TensorOperand, gemm: Matmul): AuxPlan | Rejection {
-  const info = DTYPES[operand.dtype]
-  if (info.bits < 8) return rejection('KTL2927', { operand: operand.name, dtype: operand.dtype })
-  const alongM = operand.axes.includes(gemm.m)
-  const alongN = operand.axes.includes(gemm.n)
-  const shape = alongM && alongN ? 'full' : alongN ? 'row' : alongM ? 'column' : 'uniform'
-  const contiguousN = operand.order.at(-1) === gemm.n
-  return {
-    operand,
-    shape,
-    vector:
-      shape === 'full' &&
-      contiguousN &&
-      operand.divisibility === 'vector' &&
-      info.storageBytes <= 4 &&
-      !inBlocks(operand),
-    fetch: null,
-    rows: false,
-  }
-}

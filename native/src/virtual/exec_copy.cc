@@ -82,8 +82,8 @@ Flow wait(Warp& w, const Op& op, uint32_t mask) {
   return Flow::Next;
 }
 
-// cp.async.mbarrier.arrive: arrives when this thread's earlier copies have finished, and tells of nothing else that the
-// thread has done (PTX ISA 9.7.13.15.17). aux: .noinc.
+// cp.async.mbarrier.arrive: arrives when this thread's earlier copies have finished (PTX ISA 9.7.13.15.17, which says
+// of nothing else that the thread has done that others see it by this). aux: .noinc.
 Flow arrive(Warp& w, const Op& op, uint32_t mask) {
   forLanes(mask, [&](uint32_t i) {
     uint32_t offset;

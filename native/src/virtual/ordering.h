@@ -22,8 +22,8 @@
 //
 // What makes an edge: bar and barrier, bar.warp.sync, barrier.cluster (a relaxed arrival: for what is behind
 // a fence), mbarrier arrivals and commits to waits that see their phase, and completions of bulk copies from their
-// issue on; not those of cp.async, whose arrival tells of the copies alone. Atomics and volatile or scoped accesses, of any space, synchronise with one another. shfl, vote
-// and elect order nothing.
+// issue on; not those of cp.async, whose arrival tells of the copies alone. Atomics and volatile or scoped accesses,
+// of any space, synchronise with one another. shfl, vote and elect order nothing.
 //
 // Not seen, where the documents are silent, real kernels differ, or it is not built:
 // - fences around the barriers of tcgen05.alloc and dealloc, which are taken as synchronous;
