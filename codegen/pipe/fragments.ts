@@ -15,6 +15,13 @@ export const cellsOf = (d: PtxCell, n: number): number => (d === 'f16' ? n / 4 :
 
 export const registersOf = (c: EmitContext): RegisterPlan => c.program.registers!
 
+/** Number of the cells of a product in a block of rows (CUDA) among those of all. */
+export function cellsBlock({ program: { registers } }: EmitContext, product: number, block: string): string {
+  const { joint, products } = registers!
+  if (joint) return `(${block} * ${products} + ${product})`
+  return product > 0 ? `(${product} * ROW_BLOCKS + ${block})` : block
+}
+
 /** Registers of a thread for all accumulators. */
 export function allCells(c: EmitContext): number {
   const { products, rowBlocks, columns, cells } = registersOf(c)
@@ -91,7 +98,7 @@ export function takeRegisters(
   { to, product, first, count }: TakenCells,
   of = (register: string): string => register,
 ): void {
-  const base = `${product > 0 ? `(${product} * ROW_BLOCKS + block)` : 'block'} * CELLS`
+  const base = `${cellsBlock(c, product, 'block')} * CELLS`
   const cell =
     registersOf(c).cells === 'f16'
       ? `acc[${base} + (${first} + j) / 2] >> j % 2 * 16 & 0xffff`

@@ -176,7 +176,7 @@ function emitConstants(file: SourceBuilder, program: TileProgram, target: Target
   file.line('// Shared memory, from the 1024-byte aligned base.')
   for (const b of program.buffers)
     define(
-      `${constant(b.name)} = ${b.offset}${b.ring === null ? '' : `, ${constant(b.name)}_SLOT = ${b.slotBytes}`}`,
+      `${constant(b.name)} = ${b.offset}${b.ring === null ? '' : `, ${constant(b.name)}_SLOT = ${b.pitch ?? b.slotBytes}`}`,
       `${b.slots} slots${copiesText(b)}: ${b.holds}`,
     )
   for (const b of program.barriers)

@@ -15,8 +15,10 @@ const chunkAddress = (c: EmitContext, { part }: PartScales, { buffer, layout }: 
 const loadScale = (c: EmitContext, address: string): string => `__uint_as_float(${call0(c, 'load_shared', address)})`
 
 /** First cell of a part among the accumulators of a thread. */
-export const firstCell = (c: EmitContext, { product, block, column }: Part): string =>
-  `${product * registersOf(c).rowBlocks + block} * CELLS + ${column / 2}`
+export function firstCell(c: EmitContext, { product, block, column }: Part): string {
+  const { joint, products, rowBlocks } = registersOf(c)
+  return `${joint ? block * products + product : product * rowBlocks + block} * CELLS + ${column / 2}`
+}
 
 /** Scales of the two columns of cells j … j + 3: too many to keep, they are loaded where they are used. */
 function emitPairScales(op: PartScales, source: ScaleSource, c: EmitContext): void {
@@ -46,10 +48,14 @@ const scaleName = (what: string, { index }: Part): string => `scale_${what}_${in
 export const partEmitters = (place: PartPlace): Emitters => ({
   part_scales(op, c) {
     const where = note(c, 'load scales')
-    const { parts } = registersOf(c)
+    const { parts, joint } = registersOf(c)
     const { part, a, b } = op
     const [low, high, from, columns] = ['low', 'high', 'b', 'columns'].map((what) => scaleName(what, part))
-    if (a) {
+    const same = joint ? { ...part, index: part.index - part.product } : part
+    if (a && same.index !== part.index)
+      // Rows of the same A, which the first product has loaded.
+      c.out.line(`const float ${low} = ${scaleName('low', same)}, ${high} = ${scaleName('high', same)};`)
+    else if (a) {
       const row = place.row(c, part.block)
       const at = (rows: string): string => loadScale(c, `${chunkAddress(c, op, a)} + (${rows}) / ${a.layout.group} * 4`)
       c.out.line(`const float ${low} = ${at(row)}, ${high} = ${at(`${row} + 8`)};`, where)

@@ -46,6 +46,8 @@ export interface SmemBuffer {
   readonly ring: string | null
   readonly slots: number
   readonly slotBytes: number
+  /** From one slot to the next: others lie between them. Absent: the bytes of a slot. */
+  readonly pitch?: number
   /** Absent: one for the CTA. */
   readonly per?: Copies
   /** From the 1024-byte aligned base. */
@@ -94,6 +96,8 @@ export interface RegisterPlan {
   /** The epilogue reads them back from shared memory, in loops that are not unrolled. */
   readonly parked?: boolean
   readonly cells: 'f32' | 'i32' | 'f16' | 'f64'
+  /** An MMA multiplies the columns of all products, whose cells of a block of rows lie side by side. */
+  readonly joint?: boolean
   /** MMAs add up parts of a stage by themselves, which are then scaled and added to the cells; absent: MMAs add to the cells. */
   readonly parts?: PartRegisters
   /** Warps along k, each with its steps of every stage, on the same part of the tile; absent: one. */

@@ -7,6 +7,7 @@ import { unionAxes } from '../check/axes.ts'
 import { DTYPES, isMultiplied } from '../dtypes.ts'
 import type { ContractNode, InputNode, Node, StoredForm, TensorOperand, TensorProgram } from '../ir/tensor.ts'
 import { children, operandNamed, plainTerms, rootsOf } from '../ir/walk.ts'
+import { formFma } from './fma.ts'
 import { nodesOf, rewrite } from './graph.ts'
 
 /** Operands whose scales multiply partial sums, each with the operand that holds them. */
@@ -59,7 +60,8 @@ export function factorScales(program: TensorProgram): Factored | null {
     )
   })
   const operands = program.operands.map((operand) => bare(operand, program.operands))
-  return { program: { ...rest, operands, outputs }, scales }
+  // What is added to the product with the last scale is one fma.
+  return { program: formFma({ ...rest, operands, outputs }), scales }
 }
 
 /** By operand: the programs of a family share them, and what planning works out of each. */

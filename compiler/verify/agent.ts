@@ -19,10 +19,12 @@ export interface Cells {
   steps: number
 }
 
-/** A part of a k tile that MMAs sum by themselves. */
+/** A part of a k tile that MMAs sum by themselves, or those of several products that an MMA sums together. */
 export interface PartSum {
   readonly k: number
-  readonly index: number
+  /** The next one to be added, and the last one. */
+  index: number
+  readonly last: number
   /** Number of its MMAs. */
   readonly issued: number
 }

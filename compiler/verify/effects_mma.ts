@@ -120,7 +120,8 @@ function promote(op: OpOf<'promote'>, agent: Agent, m: Machine): void {
     )
   if (part.index !== agent.added) m.problem(agent, op, `adds part ${part.index} behind ${agent.added} of ${part.of}`)
   if (agent.clock[agent.mma]! < sum.issued) m.problem(agent, op, 'adds a part whose MMAs may still be under way')
-  agent.part = null
+  if (sum.index === sum.last) agent.part = null
+  else sum.index++
   agent.added++
   if (agent.added < part.of) return
   agent.added = 0
@@ -131,7 +132,8 @@ function promote(op: OpOf<'promote'>, agent: Agent, m: Machine): void {
 function wgmmaOfPart(op: WarpgroupMma, { index }: Part, agent: Agent, m: Machine): void {
   if (agent.part) m.problem(agent, op, `overwrites part ${agent.part.index}, which nobody has added`)
   agent.issued++
-  agent.part = { k: agent.k, index, issued: agent.issued }
+  const { joint, products } = m.program.registers!
+  agent.part = { k: agent.k, index, last: index + (joint ? products : 1) - 1, issued: agent.issued }
   if (agent.first && agent.warp % 4 === 0) readsTiles(op, agent, m)
 }
 

@@ -144,10 +144,10 @@ export class Machine {
   #makeSlots(): Map<string, Slot[]> {
     const placed: { slot: Slot; from: number; to: number }[] = []
     const slots = new Map<string, Slot[]>()
-    for (const { name, slots: count, slotBytes, per, offset } of this.program.buffers) {
+    for (const { name, slots: count, slotBytes, pitch = slotBytes, per, offset } of this.program.buffers) {
       const all = Array.from({ length: count * (per?.count ?? 1) }, (_, i) => new Slot(`${name}[${i}]`, slotBytes))
       slots.set(name, all)
-      all.forEach((slot, i) => placed.push({ slot, from: offset + i * slotBytes, to: offset + (i + 1) * slotBytes }))
+      all.forEach((slot, i) => placed.push({ slot, from: offset + i * pitch, to: offset + i * pitch + slotBytes }))
     }
     if (this.program.buffers.some((b) => b.over !== undefined))
       for (const a of placed)

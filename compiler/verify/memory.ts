@@ -24,13 +24,17 @@ const copies = (per: Copies | undefined): number => per?.count ?? 1
 function* regionProblems(program: TileProgram): Generator<string> {
   const slots = (ring: string): number => program.rings.find(({ name }) => name === ring)!.slots
   const regions = [
-    ...program.buffers.map((b) => ({
-      name: b.name,
-      start: b.offset,
-      bytes: b.slots * b.slotBytes * copies(b.per),
-      align: b.align,
-      over: b.over,
-    })),
+    ...program.buffers.flatMap((b) => {
+      const slots = b.slots * copies(b.per)
+      const [count, bytes, pitch] = b.pitch === undefined ? [1, slots * b.slotBytes, 0] : [slots, b.slotBytes, b.pitch]
+      return Array.from({ length: count }, (_, i) => ({
+        name: b.name,
+        start: b.offset + i * pitch,
+        bytes,
+        align: b.align,
+        over: b.over,
+      }))
+    }),
     ...program.barriers.map((b) => ({
       name: b.name,
       start: b.offset,
@@ -66,10 +70,11 @@ function* regionProblems(program: TileProgram): Generator<string> {
     const needed = alignmentOf(program, b.name)
     if (b.align % needed !== 0) yield `${b.name} is aligned to ${b.align}, and what accesses it needs ${needed}`
     const pattern = patternOf(program, b.name)
-    if (b.offset % pattern !== 0 || b.slotBytes % pattern !== 0)
+    if (b.offset % pattern !== 0 || (b.pitch ?? b.slotBytes) % pattern !== 0)
       yield `${b.name} at ${b.offset} does not begin with a swizzle pattern of ${pattern} bytes`
-    if (b.slotBytes % needed !== 0 && b.slots * copies(b.per) > 1)
-      yield `slots of ${b.name} are not ${needed}-byte aligned`
+    const pitch = b.pitch ?? b.slotBytes
+    if (pitch % needed !== 0 && b.slots * copies(b.per) > 1) yield `slots of ${b.name} are not ${needed}-byte aligned`
+    if (pitch < b.slotBytes) yield `slots of ${b.name} overlap`
   }
 }
 

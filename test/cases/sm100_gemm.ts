@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 import type { CaseEpilogue, CaseOperand, DeviceCase } from '../../runtime/selftest/case.ts'
 import { pairwise, type Row } from './pairwise.ts'
+import { GATED_CASES } from './gated_gemm.ts'
 import { GROUPED_CASES } from './grouped_gemm.ts'
 import { ODD_CASES } from './odd_gemm.ts'
 import { SPLIT_CASES } from './split_gemm.ts'
@@ -90,6 +91,7 @@ export function sm100GemmCases(): DeviceCase[] {
     ...STORED_CASES,
     ...GROUPED_CASES,
     ...SPLIT_CASES,
+    ...GATED_CASES,
     ...UNALIGNED_CASES,
     ...ODD_CASES,
   ]

@@ -5,6 +5,7 @@ import { typed } from '../../compiler/check/choices.ts'
 import { evaluate } from '../../compiler/evaluate/evaluate.ts'
 import { shareCommonSubexpressions } from '../../compiler/passes/cse.ts'
 import { foldConstants } from '../../compiler/passes/fold.ts'
+import { factorScales } from '../../compiler/passes/factor_scales.ts'
 import { formFma } from '../../compiler/passes/fma.ts'
 import { nodesOf } from '../../compiler/passes/graph.ts'
 import { canonicalise } from '../../compiler/pipeline.ts'
@@ -35,6 +36,15 @@ test.each([
   ['x*2 + 1', ['2', '1', 'fma']],
 ])('fma rule: %s', (value, expected) => {
   expect(operations(value)).toEqual(expected)
+})
+
+test('fma rule: what is added to a sum whose scales go behind it', () => {
+  const text = (value: string): string =>
+    `kernel f(A: e4m3[m, k] * f32[m], B: e4m3[n, k] * f32[n], bias: f32[n]) -> D: f32[m, n] { D = ${value} }`
+  const operationsBehind = (value: string): string[] =>
+    nodesOf(factorScales(program(text(value)))!.program).flatMap((node) => (node.kind === 'apply' ? [node.op] : []))
+  expect(operationsBehind('sum[k](A * B) + bias')).toEqual(['mul', 'fma'])
+  expect(operationsBehind('relu(sum[k](A * B))')).toEqual(['mul', 'mul', 'relu'])
 })
 
 test.each([

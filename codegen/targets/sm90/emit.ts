@@ -48,10 +48,16 @@ const unroll = (c: EmitContext): void => void c.out.line(registersOf(c).parked ?
 /** wgmma has no f64. */
 type WgmmaCells = Exclude<RegisterPlan['cells'], 'f64'>
 
+/** Sums of a part of a thread, or of those parts of all products that an MMA sums. */
+function sumsOf(c: EmitContext): number {
+  const { joint, products, parts } = registersOf(c)
+  return ((joint ? products : 1) * parts!.columns) / 2
+}
+
 /** What they have summed: a part, or all accumulators. */
 function waitForAll(c: EmitContext, where: LineOrigin): void {
   const { cells, parts } = registersOf(c)
-  const [type, count] = parts ? [parts.cells, parts.columns / 2] : [PTX_CELL[cells as WgmmaCells], allCells(c)]
+  const [type, count] = parts ? [parts.cells, sumsOf(c)] : [PTX_CELL[cells as WgmmaCells], allCells(c)]
   c.definitions.set('wgmma_wait', wgmmaWaitText(type, count))
   c.out.line(`wgmma_wait(${parts ? 'sums' : 'acc'});`, where)
 }
@@ -166,11 +172,15 @@ export const SM90_EMITTERS: Emitters = {
     const where = note(c, 'MMA')
     const mine = together > 1 ? [`warpgroup * ${rowBlocks * op.blockBytes}`] : []
     c.out.line(`const u64 a = ${slotDescriptor(c, op.a, 'A_LAYOUT', mine)};`, where)
-    op.products.forEach(({ b }, p) => c.out.line(`const u64 b${p} = ${slotDescriptor(c, b, 'B_LAYOUT')};`, where))
+    const { joint, products } = registersOf(c)
+    // Of products that lie side by side the first one's tile begins with theirs.
+    const multiplied = joint ? op.products.slice(0, 1) : op.products
+    multiplied.forEach(({ b }, p) => c.out.line(`const u64 b${p} = ${slotDescriptor(c, b, 'B_LAYOUT')};`, where))
     const step = ({ stepBytes }: { stepBytes: number }): string => `i * (${stepBytes} >> 4)`
     const multiply = (block: string): void => {
-      for (const p of op.products.keys()) {
-        const place = [...(p > 0 ? [`${p} * ROW_BLOCKS * CELLS`] : []), ...(block ? [`${block} * CELLS`] : [])]
+      for (const p of multiplied.keys()) {
+        const cells = joint ? `${products} * CELLS` : 'CELLS'
+        const place = [...(p > 0 ? [`${p} * ROW_BLOCKS * CELLS`] : []), ...(block ? [`${block} * ${cells}`] : [])]
         const rows = block ? ` + ${block} * (${op.blockBytes} >> 4)` : ''
         c.out.line(
           `${wrapper}(${['acc', ...place].join(' + ')}, a${rows} + ${step(op.aDescriptor)}, b${p} + ${step(op.bDescriptor)}, k != k_first || i != 0);`,
@@ -276,12 +286,13 @@ export const SM90_EMITTERS: Emitters = {
       return `${own} * 64 + warp % 4 * ROWS_PER_WARP + lane / 4`
     },
     columns: null,
-    sum: () => null,
+    sum: (c, { product }) =>
+      product > 0 && registersOf(c).joint ? `${(product * registersOf(c).parts!.columns) / 2}` : null,
   }),
   zero_cells(_, c) {
-    const { cells, columns } = registersOf(c).parts!
+    const { cells } = registersOf(c).parts!
     c.out.line('#pragma unroll')
     c.out.line('for (u32 i = 0; i < sizeof(acc) / sizeof(acc[0]); ++i) acc[i] = 0.0f;')
-    c.out.line(`${CELL[cells][0]} sums[${columns / 2}];`)
+    c.out.line(`${CELL[cells][0]} sums[${sumsOf(c)}];`)
   },
 }

@@ -5,7 +5,7 @@
 import { barrierAddress, call, call0, constant, note, type EmitContext } from '../../pipe/context.ts'
 import { emitOps, type Emitters } from '../../pipe/context.ts'
 import { workAfter } from '../../pipe/shared_items.ts'
-import { allCells, cellWord, ownCell, registersOf, type TakenCells } from '../../pipe/fragments.ts'
+import { allCells, cellsBlock, cellWord, ownCell, registersOf, type TakenCells } from '../../pipe/fragments.ts'
 
 /** As [4 registers][thread][4 words], so that neighbours write and read 16 bytes side by side. */
 const cellAddress = ({ buffer, threads }: { readonly buffer: string; readonly threads: number }, i: string): string =>
@@ -91,8 +91,7 @@ export function emitSums(
   const { splits } = c.program.cluster
   const type = cells === 'i32' ? 'int' : 'float'
   const to = cells === 'i32' ? 'static_cast<int>' : '__uint_as_float'
-  const block = product > 0 ? `(${product} * ROW_BLOCKS + block)` : 'block'
-  const cell = `${block} * ${splits > 1 ? '(CELLS / SPLITS)' : 'CELLS'} + ${first} + j`
+  const cell = `${cellsBlock(c, product, 'block')} * ${splits > 1 ? '(CELLS / SPLITS)' : 'CELLS'} + ${first} + j`
   const where = note(c, splits > 1 ? 'add sums' : 'take accumulators')
   const load = (i: string): void => {
     c.out.line(`const uint4 part = ${call0(c, 'load_shared_v4', cellAddress(from, `(${i})`))};`, where)

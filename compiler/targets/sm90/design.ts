@@ -59,6 +59,8 @@ const DEFAULT_TILES: readonly (readonly [number, number])[] = [
   [128, 192],
   [128, 128],
   [256, 128],
+  [192, 128],
+  [192, 64],
   [128, 64],
   [64, 256],
   [64, 128],
@@ -66,6 +68,8 @@ const DEFAULT_TILES: readonly (readonly [number, number])[] = [
   [64, 32],
   [128, 32],
 ]
+
+const DEFAULT_CLUSTERS: readonly (readonly [number, number])[] = [[1, 1], [2, 1], [1, 2]] // prettier-ignore
 
 /** Every consistent combination of a schedule's alternatives. Without `reassociate` sums over k are in one order. */
 export function* sm90Designs(
@@ -75,7 +79,7 @@ export function* sm90Designs(
   const tileK = 128 / elementBytes
   for (const consumers of schedule?.consumers ?? (['cooperative', 'pingpong'] as const)) {
     for (const [m, n] of schedule?.tile ?? DEFAULT_TILES) {
-      for (const [clusterM, clusterN] of schedule?.cluster ?? [[1, 1] as const, [2, 1] as const]) {
+      for (const [clusterM, clusterN] of schedule?.cluster ?? DEFAULT_CLUSTERS) {
         for (const splits of schedule?.splits ?? (schedule?.reassociate ? [1, 2, 4] : [1])) {
           const cluster = [clusterM, clusterN, splits] as const
           if (!splitFits({ consumers, cluster }) || (splits > 1 && !schedule?.reassociate)) continue

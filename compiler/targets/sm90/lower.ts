@@ -94,6 +94,7 @@ export function lowerSm90(plan: Sm90Plan): TileProgram {
       columns: plan.tile[1] * waysOf(plan.gemm),
       ...(plan.parks && plan.splits === 1 && { parked: true }),
       cells: plan.accumulator === 'f16' ? 'f16' : plan.accumulator === 'i32' ? 'i32' : 'f32',
+      ...(plan.joint && { joint: true }),
       ...(plan.parts && { parts: registersOf(plan.parts) }),
       together: plan.design.consumers === 'pingpong' ? 1 : plan.warpgroups,
     },

@@ -91,10 +91,11 @@ function mainloop(plan: Sm90Plan): TileOp[] {
   ]
   const only = plan.stages === 1
   const { d, a: aType, b: bType, k } = mma
+  const together = plan.joint ? b.length : 1
   const multiply = (part: Part | null): WarpgroupMma => ({
     op: 'wgmma',
     kind: { d, a: aType, b: bType, k },
-    n: plan.parts?.columns ?? tile[1] * waysOf(gemm),
+    n: (plan.parts?.columns ?? tile[1] * waysOf(gemm)) * together,
     a: 'smem_a',
     products: b.map((_, i) => ({ b: bufferOfB(i) })),
     aDescriptor: a.descriptor,
@@ -122,7 +123,7 @@ function mainloop(plan: Sm90Plan): TileOp[] {
   if (scales) {
     // Groups of a sum may have no k tiles; all else has one.
     const underMmas = !gemm.sums
-    const sums = sumOfParts(plan.parts!, scales, {
+    const sums = sumOfParts(plan.parts!, together, scales, {
       landed,
       multiply,
       meanwhile: underMmas ? [{ op: 'origin_in_last_k' }] : [],

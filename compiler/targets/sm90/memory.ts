@@ -24,6 +24,7 @@ export type Undivided = Pick<
   | 'a'
   | 'b'
   | 'loops'
+  | 'joint'
   | 'scales'
   | 'epilogue'
   | 'warpgroups'
@@ -83,9 +84,13 @@ export function sm90Memory(plan: Undivided, division: Division, wanted: Wanted):
   const copied = copiedRows(plan, division)
   const map = new MemoryMap(wanted)
   map.buffer('smem_a', 'stage', stages, a.tileBytes, 1024, () => tileText(a, 'M', tile[2]))
-  b.forEach((operand, i) =>
-    map.buffer(bufferOfB(i), 'stage', stages, operand.tileBytes, 1024, () => tileText(operand, 'N', tile[2])),
-  )
+  const tiles = b.map((operand, i) => ({
+    name: bufferOfB(i),
+    slotBytes: operand.tileBytes,
+    holds: () => tileText(operand, 'N', tile[2]),
+  }))
+  if (plan.joint) map.sideBySide('stage', stages, 1024, tiles)
+  else for (const { name, slotBytes, holds } of tiles) map.buffer(name, 'stage', stages, slotBytes, 1024, holds)
   if (stagingSlots > 0) {
     const [slotBytes, owners] = storeWarps
       ? [4 * epilogue.stagingSlotBytes, eachWarpgroup]

@@ -35,6 +35,16 @@ export interface Shape {
   readonly warpgroups: number
 }
 
+/** Registers of the accumulators and of sums that are added to them, at most. */
+function mostRegisters(scales: ScalePlans, warpgroups: number): number {
+  const { most, besideScales } = MAX_REGISTERS[warpgroups]!
+  return inPairs(scales) || !areCopied(scales) ? besideScales : most
+}
+
+/** Do registers allow sums of all products at once? */
+export const sumsJointly = (scales: ScalePlans, { products, columns, accumulators, warpgroups }: Shape): boolean =>
+  accumulators + (products * columns) / 2 <= mostRegisters(scales, warpgroups)
+
 /** Of all columns where registers allow, else of half of them. KTL4521: not even those fit. */
 export function planParts(
   scales: ScalePlans,
@@ -42,8 +52,7 @@ export function planParts(
   cells: PartRegisters['cells'],
 ): PartPlan | Rejection {
   const { chunks } = scales
-  const { most, besideScales } = MAX_REGISTERS[warpgroups]!
-  const limit = inPairs(scales) || !areCopied(scales) ? besideScales : most
+  const limit = mostRegisters(scales, warpgroups)
   const divisors = divisible && (columns / 2) % (cells === 's32' ? 32 : 16) === 0 ? [1, 2] : [1]
   const registers = (divisor: number): number => accumulators + columns / divisor / 2
   const divisor = divisors.find((divisor) => registers(divisor) <= limit)
@@ -61,21 +70,28 @@ interface Stage {
   readonly meanwhile: readonly TileOp[]
 }
 
-/** The loop over k. */
-export function sumOfParts({ parts }: PartPlan, scales: ScalePlans, { landed, multiply, meanwhile }: Stage): TileOp[] {
-  const sum = (part: Part): TileOp[] => {
-    const from: PartScales = { part, ...partScales(scales, part.product) }
+/** The loop over k. `together`: parts that an MMA sums. */
+export function sumOfParts(
+  { parts }: PartPlan,
+  together: number,
+  scales: ScalePlans,
+  { landed, multiply, meanwhile }: Stage,
+): TileOp[] {
+  const sum = (summed: readonly Part[]): TileOp[] => {
+    const [first] = summed
+    const from = summed.map((part): PartScales => ({ part, ...partScales(scales, part.product) }))
     return [
-      { op: 'part_scales', ...from },
-      multiply(part),
-      ...(part.index === 0 ? meanwhile : []),
+      ...from.map((each) => ({ op: 'part_scales', ...each }) as const),
+      multiply(first!),
+      ...(first!.index === 0 ? meanwhile : []),
       { op: 'wgmma_wait', pending: 0 },
-      { op: 'promote', ...from },
+      ...from.map((each) => ({ op: 'promote', ...each }) as const),
     ]
   }
+  const groups = parts.flatMap((_, i) => (i % together === 0 ? [parts.slice(i, i + together)] : []))
   const step: TileOp[] = [
     ...landed,
-    ...parts.flatMap(sum),
+    ...groups.flatMap(sum),
     // Each warp has read its scales.
     { op: 'warp_sync' },
     { op: 'release', barrier: 'empty', ring: 'spent', eachWarp: true },

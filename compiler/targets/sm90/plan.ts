@@ -29,7 +29,7 @@ import { overlapOf } from '../tensor_core/overlap.ts'
 import { MAX_STAGES, SMEM_LIMIT, type ExchangePlan, type TensorCorePlan } from '../tensor_core/plan.ts'
 import { areCopied, planScales, type ScalePlans } from '../tensor_core/scales.ts'
 import type { PartPlan } from '../tensor_core/parts.ts'
-import { planParts } from './parts.ts'
+import { planParts, sumsJointly } from './parts.ts'
 import { rowsByWarps, sm90Memory, storesByWarps, type Division, type Undivided } from './memory.ts'
 import { multipliesColumns, wgmmaFormOf, type WgmmaForm } from './mma.ts'
 
@@ -76,7 +76,7 @@ export interface RegisterSplit {
   readonly consumer: number
 }
 
-/** By consumer warpgroups, of producers that ask TMA, that copy or load scales, and that compute; a CTA of one has registers for all. */
+/** By consumer warpgroups, of producers that ask TMA, that copy or load scales, and that compute or load those of two products; a CTA of one has registers for all. */
 const REGISTERS: Readonly<Record<number, Readonly<Record<'asks' | 'copies' | 'computes', RegisterSplit>>>> = {
   2: {
     asks: { producer: 40, consumer: 232 },
@@ -97,6 +97,8 @@ export interface Sm90Plan extends TensorCorePlan {
   readonly accumulator: Accumulator
   /** In blocks of k; null: MMAs add to the accumulators themselves. */
   readonly scales: ScalePlans | null
+  /** Tiles of all products lie side by side, and an MMA multiplies them at once. */
+  readonly joint: boolean
   /** Sums that they multiply. */
   readonly parts: PartPlan | null
   /** wgmma instructions of one block and stage. */
@@ -197,6 +199,14 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
   })
   if (isRejection(inputs)) return inputs
 
+  // Each MMA reads the rows of A: fewer of more columns read them less often.
+  const joint =
+    ways === 1 &&
+    products > 1 &&
+    products * tileN <= MAX_COLUMNS &&
+    multipliesColumns(mma, products * tileN) &&
+    (scales === null || sumsJointly(scales, shape))
+
   const gathers = broughtByWarps(inputs)
   // Behind the one that loads, and before the one that loads scales.
   const idle = PRODUCER_WARPS - 1 - +(scales !== null)
@@ -205,8 +215,12 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
   const rowsAnywhere = idleWarps && !spills && hasRowsAnywhere(program, gemm)
   // Functions of elements that lie across the rows they go to: 56 registers spilled.
   const computes = [inputs.a, ...inputs.b].some(({ operand }) => operand.computed)
+  // Consumers that store rows themselves have addresses of them.
+  const storedByTma = program.operands.every(({ role, divisibility }) => role !== 'output' || divisibility === 'vector')
   const work =
-    computes || (scales && !areCopied(scales)) || (tileM > 128 && inputs.a.source === 'copy')
+    computes ||
+    (scales && (!areCopied(scales) || (inputs.b.length > 1 && storedByTma))) ||
+    (tileM > 128 && inputs.a.source === 'copy')
       ? 'computes'
       : gathers || scales || rowsAnywhere
         ? 'copies'
@@ -244,7 +258,7 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
       return rejection('KTL2904', { form: 'an epilogue of this size on f16 accumulators' })
     const partialBytes = splits > 1 || parks ? products * (pingpong ? warpgroups : 1) * tileM * tileN * 4 : 0
     const undivided: Undivided = {
-      design, gemm, tile, cluster, a, b, loops, scales, epilogue, warpgroups, splits, subtiles, parks, partialBytes, stageBytes, idleWarps,
+      design, gemm, tile, cluster, a, b, loops, joint, scales, epilogue, warpgroups, splits, subtiles, parks, partialBytes, stageBytes, idleWarps,
     } // prettier-ignore
     const memory = divideMemory(undivided)
     return isRejection(memory) ? memory : { epilogue, subtiles, parks, partialBytes, memory }
@@ -283,6 +297,7 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
     exchange,
     ...inputs,
     mma,
+    joint,
     scales,
     parts,
     accumulator,

@@ -12,7 +12,16 @@ const REGISTER_FILE = 65_536
 /** Parts of a stage: chunks of k times all that is in the accumulators. */
 function verifyParts(tiles: Tiles): number {
   const { domain, registers } = tiles.program
-  const mmas = tiles.ops.flatMap((op) => (op.op === 'wgmma' && op.part ? [op.part] : []))
+  const together = registers?.joint ? registers.products : 1
+  const mmas = tiles.ops.flatMap((op) =>
+    op.op === 'wgmma' && op.part
+      ? Array.from({ length: together }, (_, i) => ({
+          ...op.part!,
+          index: op.part!.index + i,
+          product: op.part!.product + i,
+        }))
+      : [],
+  )
   if (!registers?.parts) return (tiles.expect('parts', mmas.length, 0), 1)
   const { columns } = registers.parts
   const places = new Set(mmas.map(({ chunk, product, block, column }) => [chunk, product, block, column].join()))
@@ -55,6 +64,16 @@ function verifyRegisters(tiles: Tiles): void {
     tiles.problems.push(`set_registers: ${total} registers, and ${launched * launch.threads} are there`)
 }
 
+/** What an MMA takes as one tile: each slot begins where the one before ends. */
+function verifySideBySide(tiles: Tiles, names: readonly string[]): void {
+  const [first] = names
+  for (const [i, name] of names.entries()) {
+    const { offset, slotBytes, pitch } = tiles.buffer(name)
+    const start = tiles.buffer(first!).offset + i * slotBytes
+    tiles.expect(`${name}: place beside ${first}`, [offset, pitch], [start, names.length * slotBytes])
+  }
+}
+
 export function verifySm90(tiles: Tiles): void {
   verifyRegisters(tiles)
   const { domain, registers } = tiles.program
@@ -80,7 +99,13 @@ export function verifySm90(tiles: Tiles): void {
     tiles.descriptor('wgmma', a!, op.aDescriptor, op.blockBytes)
     for (const load of bs) tiles.descriptor('wgmma', load, op.bDescriptor)
     tiles.expect('wgmma: steps', op.steps * chunks, tiles.steps(a!.operand))
-    tiles.expect('wgmma: columns', op.n, registers?.parts?.columns ?? freeSide(domain, 'n').extent)
+    const together = registers?.joint ? op.products.length : 1
+    tiles.expect('wgmma: columns', op.n, (registers?.parts?.columns ?? freeSide(domain, 'n').extent) * together)
+    if (registers?.joint)
+      verifySideBySide(
+        tiles,
+        op.products.map(({ b }) => b),
+      )
     const majors = [a!.tile.major, b!.tile.major]
     tiles.expect('wgmma: majors', [op.aMajor, op.bMajor], majors)
     const types = [tiles.operand(a!.operand).dtype, tiles.operand(b!.operand).dtype] as const

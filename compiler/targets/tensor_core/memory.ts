@@ -41,6 +41,17 @@ export class MemoryMap {
     this.buffers.push({ name, ring, slots, slotBytes, ...(per && { per }), offset, align, holds: holds() })
   }
 
+  /** Buffers of one ring whose slots lie side by side: the first of each, the second of each … */
+  sideBySide(ring: string, slots: number, align: number, parts: readonly { readonly name: string; readonly slotBytes: number; readonly holds: () => string }[]): void {
+    const pitch = parts.reduce((bytes, { slotBytes }) => bytes + slotBytes, 0)
+    let offset = this.#place(slots * pitch)
+    if (this.#sizesOnly) return
+    for (const { name, slotBytes, holds } of parts) {
+      this.buffers.push({ name, ring, slots, slotBytes, pitch, offset, align, holds: holds() })
+      offset += slotBytes
+    }
+  } // prettier-ignore
+
   /** A buffer at the start, over `over` and what follows it, which are empty while it is in use. */
   overlay(
     name: string,

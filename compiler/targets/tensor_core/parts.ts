@@ -21,7 +21,7 @@ export interface PartShape {
   readonly columns: number
 }
 
-/** All parts of a stage in the order in which they are added. `divisor`: of the columns; `pitch`: bytes from one column to the next in shared memory. */
+/** All parts of a stage in the order in which they are added, those of all products of a block next to each other. `divisor`: of the columns; `pitch`: bytes from one column to the next in shared memory. */
 export function partsOf({ chunks, products, rowBlocks, columns }: PartShape, divisor = 1, pitch = 0): Part[] {
   const of = chunks * products * rowBlocks * divisor
   return Array.from({ length: of }, (_, index): Part => {
@@ -31,8 +31,8 @@ export function partsOf({ chunks, products, rowBlocks, columns }: PartShape, div
       index,
       of,
       chunk: Math.floor(rest / (products * rowBlocks)),
-      product: Math.floor(rest / rowBlocks) % products,
-      block: rest % rowBlocks,
+      product: rest % products,
+      block: Math.floor(rest / products) % rowBlocks,
       column,
       columnBytes: column * pitch,
     }
