@@ -46,6 +46,9 @@ const FUSED = '(A: f16[m, k], B: f16[n, k], C: f16[m, n]) -> D: f32[m, n] { D = 
 const SCALED =
   '(A: e4m3[m, k] * f32[m, k/128], B: e4m3[n, k] * f32[n/128, k/128]) -> D: e4m3[m, n] * f32[m, n/64] { D = relu(sum[k](A * B)) }'
 
+/** Two products by one MMA. */
+const GATED = '(A: f16[m, k], G: f16[n, k], U: f16[n, k]) -> D: f32[m, n] { D = relu(sum[k](A * G)) * sum[k](A * U) }'
+
 /** Scales of A by the tensor cores, and ones for B. */
 const SCALED_ONCE = '(A: e4m3[m, k] * ue8m0[m, k/32], B: e4m3[n, k]) -> D: f32[m, n] { D = relu(sum[k](A * B)) }'
 
@@ -74,6 +77,7 @@ export const KERNELS: readonly MutatedKernel[] = [
   { ...sm90(SM90_MEETING, 'consumers cooperative\n tile 64x64\n cluster 1x1\n operands ab\n splits 1\n parts 9\n reassociate', { m: 120, n: 64, k: 1808 }, { m: 60, n: 128, k: 128 }), smCount: 18 },
   sm90('sm90 rows of words', 'consumers pingpong\n tile 64x64', { m: 200, n: 193, k: 872 }, { m: 250, n: 321, k: 64 }),
   sm90('sm90 ping-pong', 'consumers pingpong\n tile 64x64', { m: 200, n: 192, k: 872 }, { m: 250, n: 320, k: 64 }),
+  sm90('sm90 products', 'consumers pingpong\n tile 128x64\n cluster 1x1', { m: 400, n: 192, k: 872 }, { m: 500, n: 320, k: 64 }, GATED),
   sm100('sm100 parts of k', 'mma 2cta\n tile 256x64\n cluster 2x1\n scheduler clc\n parts 3\n reassociate', { m: 440, n: 128, k: 1808 }, { m: 500, n: 256, k: 128 }, FUSED),
   sm100(SM100_PARTS, 'tile 128x64', { m: 200, n: 128, k: 1680 }, { m: 250, n: 256, k: 128 }, SCALED),
   sm100(SM100_ONES, 'mma 2cta\n tile 256x64\n cluster 2x1', { m: 440, n: 128, k: 1680 }, { m: 500, n: 256, k: 128 }, SCALED_ONCE),

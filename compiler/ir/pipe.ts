@@ -108,6 +108,9 @@ export interface RegisterPlan {
   readonly perSm?: number
 }
 
+/** Products that an MMA multiplies. */
+export const productsOfMma = ({ joint, products }: RegisterPlan): number => (joint ? products : 1)
+
 /** Where a wait or arrival stands in its ring: consumers wait for the current phase, producers for the one before. */
 export type Parity = 'consumer' | 'producer'
 

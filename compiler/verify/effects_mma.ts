@@ -1,5 +1,5 @@
 /** Effects of MMAs: which tiles and scales they read, and what is in a sum behind them. */
-import type { TileOp } from '../ir/pipe.ts'
+import { productsOfMma, type TileOp } from '../ir/pipe.ts'
 import type { AddPart, Mma, Part, WarpgroupMma } from '../ir/pipe_mma.ts'
 import type { Agent } from './agent.ts'
 import type { Effects, OpOf } from './effect.ts'
@@ -132,8 +132,8 @@ function promote(op: OpOf<'promote'>, agent: Agent, m: Machine): void {
 function wgmmaOfPart(op: WarpgroupMma, { index }: Part, agent: Agent, m: Machine): void {
   if (agent.part) m.problem(agent, op, `overwrites part ${agent.part.index}, which nobody has added`)
   agent.issued++
-  const { joint, products } = m.program.registers!
-  agent.part = { k: agent.k, index, last: index + (joint ? products : 1) - 1, issued: agent.issued }
+  const last = index + productsOfMma(m.program.registers!) - 1
+  agent.part = { k: agent.k, index, last, issued: agent.issued }
   if (agent.first && agent.warp % 4 === 0) readsTiles(op, agent, m)
 }
 

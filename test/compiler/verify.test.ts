@@ -59,6 +59,7 @@ const changed = (name: string, where: string, op: TileOp['op'], change: 'deleted
 
 const COOPERATIVE = 'sm90 cooperative 128x256'
 const PINGPONG = 'sm90 ping-pong 128x128'
+const GATED = 'sm90 swiglu'
 const SPLIT = 'sm90 k split in 4'
 const PAIR = 'sm100 2cta'
 const MXFP8 = 'sm100 mxfp8 tiles'
@@ -74,6 +75,9 @@ describe('what stands in the program', () => {
     ['slots of rings', COOPERATIVE, (p) => (p.rings[0]!.slots = 3), 'smem_a has 4 slots, and its ring 3'],
     ['alignment', COOPERATIVE, (p) => (p.buffers[1]!.offset += 16), 'smem_b at 65552 is not 1024-byte aligned'],
     ['overlap', COOPERATIVE, (p) => (p.buffers[1]!.offset -= 1024), 'smem_a overlaps smem_b'],
+    ['tiles of products apart', GATED, (p) => (delete p.registers!.joint, p), 'wgmma: columns is'],
+    ['tiles of products side by side', GATED, (p) => (p.buffers[2]!.pitch! += 1024), 'smem_b1: place beside smem_b is'],
+    ['slots between slots', GATED, (p) => (p.buffers[2]!.pitch = 1024), 'slots of smem_b1 overlap'],
     ['the end of shared memory', COOPERATIVE, (p) => (p.launch.sharedMemBytes -= 64), 'behind the'],
     ['TMEM columns', PAIR, (p) => (p.tmem = { ...p.tmem!, columns: 128 }), 'accumulators do not fit the TMEM columns'],
     ['powers of two', PAIR, (p) => (p.tmem = { ...p.tmem!, columns: 384 }), '384 TMEM columns: not a power of two'],

@@ -13,7 +13,7 @@ import { COMMON_EMITTERS } from '../../pipe/emit.ts'
 import { subtileLoop } from '../../pipe/emit_epilogue.ts'
 import { emitOps, type Emitters } from '../../pipe/context.ts'
 import type { LineOrigin } from '../../cuda/source_builder.ts'
-import { warpgroupsOf, type RegisterPlan } from '../../../compiler/ir/pipe.ts'
+import { productsOfMma, warpgroupsOf, type RegisterPlan } from '../../../compiler/ir/pipe.ts'
 import type { Part, WarpgroupMma } from '../../../compiler/ir/pipe_mma.ts'
 import { emitLoadColumns, emitLoadElements, emitLoadLines, emitLoadRows } from '../../pipe/ahead.ts'
 import { SCALE_EMITTERS } from '../../pipe/scales.ts'
@@ -50,8 +50,8 @@ type WgmmaCells = Exclude<RegisterPlan['cells'], 'f64'>
 
 /** Sums of a part of a thread, or of those parts of all products that an MMA sums. */
 function sumsOf(c: EmitContext): number {
-  const { joint, products, parts } = registersOf(c)
-  return ((joint ? products : 1) * parts!.columns) / 2
+  const registers = registersOf(c)
+  return (productsOfMma(registers) * registers.parts!.columns) / 2
 }
 
 /** What they have summed: a part, or all accumulators. */
@@ -164,7 +164,7 @@ export const SM90_EMITTERS: Emitters = {
     c.out.line('turn_phase ^= 1;')
   },
   wgmma(op, c) {
-    const { rowBlocks, together } = registersOf(c)
+    const { rowBlocks, together, joint, products } = registersOf(c)
     const transposed = { a: op.aMajor === 'mn', b: op.bMajor === 'mn' }
     const wrapper = wgmmaName(op.kind, op.n, transposed)
     c.definitions.set(wrapper, wgmmaText(op.kind, op.n, transposed))
@@ -172,7 +172,6 @@ export const SM90_EMITTERS: Emitters = {
     const where = note(c, 'MMA')
     const mine = together > 1 ? [`warpgroup * ${rowBlocks * op.blockBytes}`] : []
     c.out.line(`const u64 a = ${slotDescriptor(c, op.a, 'A_LAYOUT', mine)};`, where)
-    const { joint, products } = registersOf(c)
     // Of products that lie side by side the first one's tile begins with theirs.
     const multiplied = joint ? op.products.slice(0, 1) : op.products
     multiplied.forEach(({ b }, p) => c.out.line(`const u64 b${p} = ${slotDescriptor(c, b, 'B_LAYOUT')};`, where))

@@ -1,6 +1,6 @@
 /** What programs of SM90 have beside those of all targets: wgmma and its descriptors. */
 import { legalContraction } from '../../dtypes.ts'
-import { registersSet } from '../../ir/pipe.ts'
+import { productsOfMma, registersSet } from '../../ir/pipe.ts'
 import { freeSide, isPlain } from '../../space/domain.ts'
 import type { Tiles } from '../../verify/tiles.ts'
 import { verifyScaleLoads } from '../tensor_core/verify_scales.ts'
@@ -12,16 +12,12 @@ const REGISTER_FILE = 65_536
 /** Parts of a stage: chunks of k times all that is in the accumulators. */
 function verifyParts(tiles: Tiles): number {
   const { domain, registers } = tiles.program
-  const together = registers?.joint ? registers.products : 1
-  const mmas = tiles.ops.flatMap((op) =>
-    op.op === 'wgmma' && op.part
-      ? Array.from({ length: together }, (_, i) => ({
-          ...op.part!,
-          index: op.part!.index + i,
-          product: op.part!.product + i,
-        }))
-      : [],
-  )
+  const products = registers ? productsOfMma(registers) : 1
+  const mmas = tiles.ops.flatMap((op) => {
+    const part = op.op === 'wgmma' ? op.part : null
+    if (!part) return []
+    return Array.from({ length: products }, (_, i) => ({ ...part, index: part.index + i, product: part.product + i }))
+  })
   if (!registers?.parts) return (tiles.expect('parts', mmas.length, 0), 1)
   const { columns } = registers.parts
   const places = new Set(mmas.map(({ chunk, product, block, column }) => [chunk, product, block, column].join()))
@@ -99,8 +95,8 @@ export function verifySm90(tiles: Tiles): void {
     tiles.descriptor('wgmma', a!, op.aDescriptor, op.blockBytes)
     for (const load of bs) tiles.descriptor('wgmma', load, op.bDescriptor)
     tiles.expect('wgmma: steps', op.steps * chunks, tiles.steps(a!.operand))
-    const together = registers?.joint ? op.products.length : 1
-    tiles.expect('wgmma: columns', op.n, (registers?.parts?.columns ?? freeSide(domain, 'n').extent) * together)
+    const products = registers ? productsOfMma(registers) : 1
+    tiles.expect('wgmma: columns', op.n, products * (registers?.parts?.columns ?? freeSide(domain, 'n').extent))
     if (registers?.joint)
       verifySideBySide(
         tiles,
