@@ -75,7 +75,7 @@ describe('what stands in the program', () => {
     ['slots of rings', COOPERATIVE, (p) => (p.rings[0]!.slots = 3), 'smem_a has 4 slots, and its ring 3'],
     ['alignment', COOPERATIVE, (p) => (p.buffers[1]!.offset += 16), 'smem_b at 65552 is not 1024-byte aligned'],
     ['overlap', COOPERATIVE, (p) => (p.buffers[1]!.offset -= 1024), 'smem_a overlaps smem_b'],
-    ['tiles of products apart', GATED, (p) => (delete p.registers!.joint, p), 'wgmma: columns is'],
+    ['tiles of products apart', GATED, (p) => ((p.registers as { joint?: boolean }).joint = false), 'wgmma: columns is'],
     ['tiles of products side by side', GATED, (p) => (p.buffers[2]!.pitch! += 1024), 'smem_b1: place beside smem_b is'],
     ['slots between slots', GATED, (p) => (p.buffers[2]!.pitch = 1024), 'slots of smem_b1 overlap'],
     ['the end of shared memory', COOPERATIVE, (p) => (p.launch.sharedMemBytes -= 64), 'behind the'],
