@@ -73,7 +73,7 @@ function casesOf(spec: DeviceSpec): readonly DeviceCase[] {
   return cases.filter(({ name, design }, i) => {
     if (FULL) return true
     if (COMBINED.includes(name)) return false
-    if (/^(split|columns): |overlap|ahead|other warps/.test(name))
+    if (/^(split|columns|products): |overlap|ahead|other warps/.test(name))
       return (design.kind === 'sm100') === (spec === 'virtual-sm100')
     return i < rows.length ? i < FIRST_ROWS && i % 2 === turnOf(spec) : (i + 1) % 2 === turnOf(spec)
   })

@@ -69,7 +69,12 @@ const DEFAULT_TILES: readonly (readonly [number, number])[] = [
   [128, 32],
 ]
 
-const DEFAULT_CLUSTERS: readonly (readonly [number, number])[] = [[1, 1], [2, 1], [1, 2]] // prettier-ignore
+/** And clusters. */
+const DEFAULT_CLUSTERS: readonly (readonly [number, number])[] = [
+  [1, 1],
+  [2, 1],
+  [1, 2],
+]
 
 /** Every consistent combination of a schedule's alternatives. Without `reassociate` sums over k are in one order. */
 export function* sm90Designs(
