@@ -64,6 +64,10 @@ const COMBINED = [
   'unaligned: operands by words',
   'unaligned: short sums',
   'unaligned: three warpgroups, operands that other warps copy',
+  'products: spans of half the swizzle',
+  'products: more columns than an MMA has',
+  'products: of integers',
+  'products: scales of each column, summed one by one',
   'columns: 56, two outputs',
   'columns: 88, rows that begin anywhere',
 ]
