@@ -216,7 +216,9 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
   // Functions of elements that lie across the rows they go to: 56 registers spilled.
   const computes = [inputs.a, ...inputs.b].some(({ operand }) => operand.computed)
   // Consumers that store rows themselves have addresses of them.
-  const storedByTma = program.operands.every(({ role, divisibility }) => role !== 'output' || divisibility === 'vector')
+  const storedByTma = program.operands.every(
+    ({ role, partOf, divisibility }) => role !== 'output' || partOf !== undefined || divisibility === 'vector',
+  )
   const work =
     computes ||
     (scales && (!areCopied(scales) || (inputs.b.length > 1 && storedByTma))) ||
