@@ -6,7 +6,7 @@ import type { ScaleSource } from '../../compiler/ir/pipe_loads.ts'
 import type { Part, PartScales } from '../../compiler/ir/pipe_mma.ts'
 import { PAIRS } from '../../compiler/targets/tensor_core/parts.ts'
 import { call0, note, slotAddress, type EmitContext, type Emitters } from './context.ts'
-import { registersOf } from './fragments.ts'
+import { cellsBlock, registersOf } from './fragments.ts'
 
 /** Address of the first scale of the part's chunk. */
 const chunkAddress = (c: EmitContext, { part }: PartScales, { buffer, layout }: ScaleSource): string =>
@@ -15,10 +15,8 @@ const chunkAddress = (c: EmitContext, { part }: PartScales, { buffer, layout }: 
 const loadScale = (c: EmitContext, address: string): string => `__uint_as_float(${call0(c, 'load_shared', address)})`
 
 /** First cell of a part among the accumulators of a thread. */
-export function firstCell(c: EmitContext, { product, block, column }: Part): string {
-  const { joint, products, rowBlocks } = registersOf(c)
-  return `${joint ? block * products + product : product * rowBlocks + block} * CELLS + ${column / 2}`
-}
+export const firstCell = (c: EmitContext, { product, block, column }: Part): string =>
+  `${cellsBlock(c, product, `${block}`)} * CELLS + ${column / 2}`
 
 /** Scales of the two columns of cells j … j + 3: too many to keep, they are loaded where they are used. */
 function emitPairScales(op: PartScales, source: ScaleSource, c: EmitContext): void {
@@ -43,7 +41,7 @@ export interface PartPlace {
   sum(c: EmitContext, part: Part): string | null
 }
 
-const scaleName = (what: string, { index }: Part): string => `scale_${what}_${index}`
+const scaleName = (what: string, { index }: Pick<Part, 'index'>): string => `scale_${what}_${index}`
 
 export const partEmitters = (place: PartPlace): Emitters => ({
   part_scales(op, c) {
@@ -51,11 +49,11 @@ export const partEmitters = (place: PartPlace): Emitters => ({
     const { parts, joint } = registersOf(c)
     const { part, a, b } = op
     const [low, high, from, columns] = ['low', 'high', 'b', 'columns'].map((what) => scaleName(what, part))
-    const same = joint ? { ...part, index: part.index - part.product } : part
-    if (a && same.index !== part.index)
+    if (a && joint && part.product > 0) {
       // Rows of the same A, which the first product has loaded.
-      c.out.line(`const float ${low} = ${scaleName('low', same)}, ${high} = ${scaleName('high', same)};`)
-    else if (a) {
+      const first = { index: part.index - part.product }
+      c.out.line(`const float ${low} = ${scaleName('low', first)}, ${high} = ${scaleName('high', first)};`)
+    } else if (a) {
       const row = place.row(c, part.block)
       const at = (rows: string): string => loadScale(c, `${chunkAddress(c, op, a)} + (${rows}) / ${a.layout.group} * 4`)
       c.out.line(`const float ${low} = ${at(row)}, ${high} = ${at(`${row} + 8`)};`, where)

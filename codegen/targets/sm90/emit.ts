@@ -21,6 +21,7 @@ import {
   accumulatorArray,
   allCells,
   CELL,
+  cellsBlock,
   emitFragmentRow,
   emitTakeCells,
   firstColumn,
@@ -164,7 +165,7 @@ export const SM90_EMITTERS: Emitters = {
     c.out.line('turn_phase ^= 1;')
   },
   wgmma(op, c) {
-    const { rowBlocks, together, joint, products } = registersOf(c)
+    const { rowBlocks, together, joint } = registersOf(c)
     const transposed = { a: op.aMajor === 'mn', b: op.bMajor === 'mn' }
     const wrapper = wgmmaName(op.kind, op.n, transposed)
     c.definitions.set(wrapper, wgmmaText(op.kind, op.n, transposed))
@@ -178,8 +179,7 @@ export const SM90_EMITTERS: Emitters = {
     const step = ({ stepBytes }: { stepBytes: number }): string => `i * (${stepBytes} >> 4)`
     const multiply = (block: string): void => {
       for (const p of multiplied.keys()) {
-        const cells = joint ? `${products} * CELLS` : 'CELLS'
-        const place = [...(p > 0 ? [`${p} * ROW_BLOCKS * CELLS`] : []), ...(block ? [`${block} * ${cells}`] : [])]
+        const place = p > 0 || block ? [`${cellsBlock(c, p, block || '0')} * CELLS`] : []
         const rows = block ? ` + ${block} * (${op.blockBytes} >> 4)` : ''
         c.out.line(
           `${wrapper}(${['acc', ...place].join(' + ')}, a${rows} + ${step(op.aDescriptor)}, b${p} + ${step(op.bDescriptor)}, k != k_first || i != 0);`,

@@ -390,10 +390,10 @@ ktl__golden(
         wgmma_wait(sums);
         #pragma unroll
         for (u32 j = 0; j < 64; j += 4) {
-          acc[1 * CELLS + 0 + j + 0] = fmaf(scale_low_1 * scale_columns_1[(0 + j * 2) / 128], static_cast<float>(sums[j + 0]), acc[1 * CELLS + 0 + j + 0]);
-          acc[1 * CELLS + 0 + j + 1] = fmaf(scale_low_1 * scale_columns_1[(0 + j * 2) / 128], static_cast<float>(sums[j + 1]), acc[1 * CELLS + 0 + j + 1]);
-          acc[1 * CELLS + 0 + j + 2] = fmaf(scale_high_1 * scale_columns_1[(0 + j * 2) / 128], static_cast<float>(sums[j + 2]), acc[1 * CELLS + 0 + j + 2]);
-          acc[1 * CELLS + 0 + j + 3] = fmaf(scale_high_1 * scale_columns_1[(0 + j * 2) / 128], static_cast<float>(sums[j + 3]), acc[1 * CELLS + 0 + j + 3]);
+          acc[(1 * ROW_BLOCKS + 0) * CELLS + 0 + j + 0] = fmaf(scale_low_1 * scale_columns_1[(0 + j * 2) / 128], static_cast<float>(sums[j + 0]), acc[(1 * ROW_BLOCKS + 0) * CELLS + 0 + j + 0]);
+          acc[(1 * ROW_BLOCKS + 0) * CELLS + 0 + j + 1] = fmaf(scale_low_1 * scale_columns_1[(0 + j * 2) / 128], static_cast<float>(sums[j + 1]), acc[(1 * ROW_BLOCKS + 0) * CELLS + 0 + j + 1]);
+          acc[(1 * ROW_BLOCKS + 0) * CELLS + 0 + j + 2] = fmaf(scale_high_1 * scale_columns_1[(0 + j * 2) / 128], static_cast<float>(sums[j + 2]), acc[(1 * ROW_BLOCKS + 0) * CELLS + 0 + j + 2]);
+          acc[(1 * ROW_BLOCKS + 0) * CELLS + 0 + j + 3] = fmaf(scale_high_1 * scale_columns_1[(0 + j * 2) / 128], static_cast<float>(sums[j + 3]), acc[(1 * ROW_BLOCKS + 0) * CELLS + 0 + j + 3]);
         }
         __syncwarp();
         if (lane == 0) mbarrier_arrive(smem + EMPTY + 8 * spent);
