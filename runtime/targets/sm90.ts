@@ -54,7 +54,8 @@ export const wgmmaCycles = (n: number): number => Math.max(n / 2, 16 + n / 4)
  * showed it (seed 1205 and six shapes on an H200, 1,176 runs), fourteen constants were moved, as little as possible. `l2`, `near`, `nearBytes`, `turns` and `late`
  * are those of 30 products with k of 700 to 2,600, with and without epilogues (seeds 1206 and 1211, 996 runs), as far as 130 drawn problems (seed 1209) and five files
  * from before allow; `l2Spread`, `promoteScaled` and what is `beside` of fp8 products with scales. `ends` and `pairs` came with 32 products whose outputs are larger than
- * their operands (seed 1213), and with them 15 constants were moved once more, by 13 files together. Cycles, and bytes per cycle.
+ * their operands (seed 1213), and with them 15 constants were moved once more, by 13 files together; `beyondK` and `kept` with 70 of k of 3 to 48 (seed 1215), and five
+ * others with them, by 22 files. Cycles, and bytes per cycle.
  */
 export const SM90_CONSTANTS = {
   /**
@@ -83,12 +84,14 @@ export const SM90_CONSTANTS = {
    * A row of a box, which is up to 128 bytes, wherever it comes from: narrow tiles of operands contiguous along m or n have many, and multicast does not
    * make them fewer for who takes them in.
    */
-  boxRow: 2.34,
+  boxRow: 2.18,
   /** One that lies beyond the operand and is filled with zeros, where all SMs are at work: they wait for each other. */
   outside: 5.9,
+  /** A row of k beyond the last one, of an operand contiguous along m or n; multicast does not make these fewer. */
+  beyondK: 5,
   /** The least that a stage takes: wait, issue, release; and where warps gather elements. */
   step: 210,
-  stepGathered: 1000,
+  stepGathered: 1400,
   /** How much slower SMs are that have been at work for a millisecond: their clock falls with what they draw. */
   heat: 0.21,
   /** Epilogue of a warpgroup for a column of 64 rows, nothing to do but convert and store. */
@@ -96,7 +99,7 @@ export const SM90_CONSTANTS = {
   /** The same of outputs contiguous along m. */
   turned: 4.09,
   /** For a sub-tile of it. */
-  subtile: 131,
+  subtile: 183,
   /**
    * The same for a full operand that TMA brings, for a row operand where it is used and one that is loaded ahead, for a second
    * accumulator, and for a cycle of arithmetic.
@@ -107,7 +110,7 @@ export const SM90_CONSTANTS = {
   rowwise: 3.95,
   gate: 1.71,
   arithmetic: 0.407,
-  /** Sub-tiles that TMA brings of a full operand, for each slot, which are asked for only when the slot has been read: their way from memory. */
+  /** Sub-tiles of a full operand that TMA or warps bring, for each slot, which are asked for only when the slot has been read: their way from memory. */
   late: 800,
   /**
    * A full operand that warps read in vectors and element by element, one contiguous along m, of which neighbours of a row are far apart; a store
@@ -144,7 +147,7 @@ export const SM90_CONSTANTS = {
   quantise: 5,
   block: 60,
   /** From one tile to the next, where warpgroups share a tile and where each has its own. */
-  together: 1140,
+  together: 798,
   apart: 1280,
   /** What the mainloops of two warpgroups that take turns lose. */
   turns: 0.93,
@@ -152,7 +155,7 @@ export const SM90_CONSTANTS = {
   coupling: 0.118,
   /** From launch to the first tile, and from the last store to the end; more for warpgroups that share a tile, and for clusters that share loads. */
   launch: 8450,
-  launchTogether: 439,
+  launchTogether: 800,
   launchCluster: 116,
   /** A byte of the sums that CTAs which share k exchange: fitted alone, to 200 runs on eight problems. */
   exchange: 0.0617,
@@ -179,6 +182,8 @@ export const SM90_CONSTANTS = {
   streaming: 0.0276,
   /** How well computing and DRAM traffic hide each other: 0 is not at all. */
   overlap: 1.2,
+  /** Share of the outputs, as far as L2 has room for them, that is still there when a kernel ends. */
+  kept: 0.3,
 }
 
 /** Stages through which CTAs stay side by side: what they load is one row after the other, for DRAM too. */
@@ -230,13 +235,15 @@ export function estimateSm90(
   const total = (of: (plan: OperandPlan) => number, each = false): number =>
     sum(({ plan, shared, inside }) => (of(plan) * inside) / (each ? 1 : shared))
   const outside = sum(({ plan, shared, inside }) => (boxRowsOf(plan) * (1 - inside)) / shared)
+  const beyondK = 1 - k / (Math.max(1, Math.ceil(k / tileK)) * tileK)
+  const zeros = beyondK * total((plan) => (plan.major === 'mn' ? boxRowsOf(plan) : 0), true)
   const footprint = [a, ...b].reduce((bytes, { operand }) => bytes + bytesOf(operand, extents), 0)
   const l2 =
     (plan.parts ? costs.l2Spread : costs.l2) * (cluster.size === 1 && footprint < costs.nearBytes ? costs.near : 1)
   const loads = Math.max(
     total(({ tileBytes }) => tileBytes, true) / Math.min(costs.fillSm, costs.fill / busy),
     (total((operand) => l2StageBytes(operand, extents, costs)) * busy) / l2,
-    total(boxRowsOf, true) * costs.boxRow + (outside * busy * costs.outside) / machine.sms,
+    total(boxRowsOf, true) * costs.boxRow + zeros * costs.beyondK + (outside * busy * costs.outside) / machine.sms,
     sum(({ plan: { source, tileBytes } }) => (source === 'gather' ? tileBytes : 0)) / costs.gather,
   )
   const step = Math.max(mma, loads, promotionCycles(plan, mma, costs), leastStep(plan, costs))
@@ -274,9 +281,11 @@ export function estimateSm90(
   const spilt = 2 * Math.max(0, sums - costs.partsHeld)
   // All tiles at once, each from the beginning of k.
   const inStep = waves === 1 && splits * parts === 1 && kTiles <= IN_STEP
+  const stored = plan.epilogue.outputs.reduce((bytes, { operand }) => bytes + bytesOf(operand, extents), 0)
   const dram =
     start +
-    (movedBytes(plan.program, extents, machine) +
+    (movedBytes(plan.program, extents, machine) -
+      costs.kept * Math.min(stored, machine.dirtyBytes) +
       spilt +
       scatteredBytes(plan, extents, costs) +
       farApart(plan, inStep, extents, costs) +
@@ -429,7 +438,8 @@ function epilogueCycles(
   }
   const loads = aux.reduce((sum, plan) => sum + loadOf(plan), 0)
   const waits = rowSlots > 0 ? 0 : aux.filter(({ rows }) => rows).length
-  const late = aux.some(({ fetch }) => fetch) ? (subtiles - fetchSlots) / fetchSlots : 0
+  const behind = (slots: number): number => (slots > 0 ? (subtiles - slots) / slots : 0)
+  const late = behind(fetchSlots) + behind(rowSlots)
   const storeOf = ({ store, block, contiguous }: OutputPlan): number =>
     costs[overlap ? 'sectors' : store === 'tma' && contiguous === 'm' ? 'turned' : STORES[store]] +
     (block === null ? 0 : costs.quantise + costs.block / block.size)

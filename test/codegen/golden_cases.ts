@@ -332,6 +332,7 @@ const SM80: readonly GoldenCase[] = [
   sm80('fp8', gemm({ a: 'e4m3', b: 'e5m2', out: 'f16' }), [64, 64], { target: 'sm_90a' }),
   sm80('fused', FUSED, [128, 128], { whole }),
   sm80('everything', EVERYTHING, [64, 64], { plan: reduced(2) }),
+  sm80('32 parts of k that meet', gemm({ unaligned: ['A', 'B'] }), [64, 16], { design: { tile: [64, 16, 64], parts: 32 }, plan: { perSm: 3, exchange: { meets: true } } }),
   sm80('rows of words', gemm({ unaligned: ['D'] }), [128, 64], { plan: inRows }),
   sm80('rows behind each other, one step of k', gemm({ unaligned: ['D'] }), [64, 128], { design: { tile: [64, 128, 16] }, plan: { mmaSteps: 1, warps: [4, 1], epilogue: { outputs: [{ dense: true }] } } }),
   sm80('tiles that overlap', gemm({ unaligned: ['D'] }), [64, 128], { whole, design: { tile: [64, 128, 16], overlap: true }, plan: { overlap: 16, warps: [4, 1], epilogue: { outputs: [{ dense: false }] } } }),

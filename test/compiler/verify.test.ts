@@ -83,6 +83,7 @@ describe('what stands in the program', () => {
     ['powers of two', PAIR, (p) => (p.tmem = { ...p.tmem!, columns: 384 }), '384 TMEM columns: not a power of two'],
     ['registers', COOPERATIVE, (p) => (find(p, 'set_registers').count = 240), '66560 registers of all roles'],
     ['registers of several CTAs', 'sm80 f16', (p) => ((p.registers as { perSm: number }).perSm = 3), 'registers for 3 CTAs of an SM, and 2 are launched'],
+    ['registers of CTAs that wait for each other', 'sm80 32 parts of k that meet', (p) => delete (p.registers as { perSm?: number }).perSm, 'may leave no room for 3 CTAs of an SM'],
     ['warps', PAIR, (p) => (p.roles[1]!.firstWarp = 5), 'warp 5 has two roles'],
     ['threads', PAIR, (p) => (p.launch.threads = 224), '224 threads; the roles have warps 0 to 5'],
     ['parameters', COOPERATIVE, (p) => p.launch.params.splice(3, 1), 'launch: extent of m is not passed'],

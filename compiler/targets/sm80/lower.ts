@@ -53,7 +53,7 @@ export function lowerSm80(plan: Sm80Plan): TileProgram {
       cells: accumulator,
       ...(plan.parts && { parts: { cells: plan.parts.cells, columns: plan.parts.columns } }),
       together: 1,
-      ...(plan.isShort && { perSm: plan.perSm }),
+      ...((plan.isShort || plan.exchange?.meets) && { perSm: plan.perSm }),
     },
     setup: [],
     roles: [role],

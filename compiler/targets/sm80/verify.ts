@@ -49,6 +49,8 @@ export function verifySm80(tiles: Tiles): void {
   const { grid } = launch
   if (registers?.perSm !== undefined && grid.kind === 'persistent' && registers.perSm !== (grid.perSm ?? 1))
     tiles.problems.push(`registers for ${registers.perSm} CTAs of an SM, and ${grid.perSm ?? 1} are launched`)
+  if (registers?.perSm === undefined && grid.kind === 'persistent' && grid.meets && grid.perSm !== undefined)
+    tiles.problems.push(`parts wait for each other, and registers may leave no room for ${grid.perSm} CTAs of an SM`)
   if (!tiles.ops.some(({ op }) => op === 'mma_sync')) tiles.problems.push('no operation multiplies')
   for (const op of tiles.ops) {
     if (op.op === 'settle_rows') {
