@@ -44,14 +44,14 @@ export const SM80_CONSTANTS = {
   lanes: 4.2,
   /** The same for a copy of less than 16 bytes by each lane: of rows across those of memory, of words, of rows in the order of lanes. */
   copy: 18,
-  word: 11.9,
+  word: 10.1,
   dealt: 8,
   /** Of a scheduler, for a register of fragments that is loaded in two and shifted. */
   shifted: 13.4,
   /** The same for a word of each lane that is put in place. */
   settled: 11,
   /** The same for addresses of shifted copies, of each operand and warp; and what a CTA alone waits for them. */
-  addresses: 147,
+  addresses: 125,
   shifts: 84.5,
   /** Until code and parameters have come from memory, beyond a launch's own time. */
   start: 3650,
@@ -82,7 +82,7 @@ export const SM80_CONSTANTS = {
   /** Of elements that fill no words, for the ends of the rows of a warp. */
   ends: 600,
   /** The same for a full operand read in rows that begin anywhere, in vectors and element by element, for a row operand, and for each product. */
-  fetchRows: 14,
+  fetchRows: 9.8,
   vector: 4,
   element: 96,
   row: 7.57,
