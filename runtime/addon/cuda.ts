@@ -9,7 +9,8 @@ export interface DeviceProperties {
   readonly smCount: number
   readonly memoryBytes: number
   readonly l2Bytes: number
-  /** Most shared memory that a CTA may ask for. */
+  /** Shared memory of an SM, 1024 bytes of it for each CTA not its own; and the most that a CTA may ask for. */
+  readonly sharedBytesPerSm: number
   readonly sharedBytesPerBlock: number
   readonly clockKHz: number
   readonly memoryClockKHz: number

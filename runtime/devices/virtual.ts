@@ -94,6 +94,7 @@ export class VirtualDevice extends BaseDevice {
       ...chip,
       smCount: this.smCount,
       memoryBytes,
+      sharedBytesPerSm: 228 * 1024,
       sharedBytesPerBlock: 227 * 1024,
       clusters: this.smCount === model.smCount ? model.clusters : [],
       driverVersion: 0,

@@ -214,7 +214,7 @@ export function launchRequest(
   const plans = planLaunches(
     artifact.recipe,
     { ...bindings, ...(memory && { workspace: memory.pointer }), ...(zeroed && { zeroed: zeroed.pointer }) },
-    { smCount, clusters: clustersOf(artifact.recipe, device) },
+    { smCount, sharedBytesPerSm: device.properties.sharedBytesPerSm, clusters: clustersOf(artifact.recipe, device) },
   )
   const uses = [
     ...callTensors(call).map(({ tensor }) => tensor),

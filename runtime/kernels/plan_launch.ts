@@ -42,9 +42,14 @@ export interface LaunchBindings {
   readonly zeroed?: bigint
 }
 
+/** Shared memory of each CTA that the driver keeps (CUDA programming guide, technical specifications). */
+const SYSTEM_BYTES = 1024
+
 /** What a device has room for at once. */
 export interface Room {
   readonly smCount: number
+  /** Of devices that have less than the kernel's target; 0 or absent: nobody says. */
+  readonly sharedBytesPerSm?: number
   /** Clusters of 2, 4 and 8 CTAs, where it says so: GPCs have SMs left over. */
   readonly clusters?: readonly number[]
 }
@@ -146,13 +151,15 @@ const blocksOf = ({ tiles }: PersistentGrid, bindings: Pick<LaunchBindings, 'ext
  * that preferred ones leave.
  */
 function residentOf(
-  { cluster, fallbackCluster }: LaunchRecipe,
+  { cluster, fallbackCluster, sharedMemBytes }: LaunchRecipe,
   { perSm = 1 }: PersistentGrid,
-  { smCount, clusters = [] }: Room,
+  { smCount, sharedBytesPerSm = 0, clusters = [] }: Room,
 ): number {
   const size = volumeOf(cluster)
   const counted = fallbackCluster ? undefined : countedClusters(clusters, size)
-  return Math.max(1, Math.min(counted ?? Infinity, Math.floor((smCount * perSm) / size)))
+  const fit = sharedBytesPerSm > 0 ? Math.floor(sharedBytesPerSm / (sharedMemBytes + SYSTEM_BYTES)) : perSm
+  const beside = Math.max(1, Math.min(perSm, fit))
+  return Math.max(1, Math.min(counted ?? Infinity, Math.floor((smCount * beside) / size)))
 }
 
 function ctasOf(rule: GridRule & { kind: 'elements' }, bindings: LaunchBindings): number {

@@ -285,7 +285,7 @@ export function estimateSm90(
   const dram =
     start +
     (movedBytes(plan.program, extents, machine) -
-      costs.kept * Math.min(stored, machine.dirtyBytes) +
+      Math.min(1, costs.kept) * Math.min(stored, machine.dirtyBytes) +
       spilt +
       scatteredBytes(plan, extents, costs) +
       farApart(plan, inStep, extents, costs) +

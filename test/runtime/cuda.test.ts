@@ -47,7 +47,7 @@ describe.skipIf(skipped !== '')(`the CUDA device, on a stand-in for the driver${
 
   test('knows the chip, and compiles for it', () => {
     expect(device).toMatchObject({ name: 'cuda:1', kind: 'cuda', isVirtual: false, arch: 'sm_90a', cc: 90, smCount: 132, l2Bytes: 50 << 20, moduleFormat: 'cubin' }) // prettier-ignore
-    expect(device.properties).toMatchObject({ name: 'Fake GPU 1', cc: 90, memoryBytes: 80 * 2 ** 30, clockKHz: 1_980_000, memoryClockKHz: 2_619_000, memoryBusBits: 5120, driverVersion: 13000 }) // prettier-ignore
+    expect(device.properties).toMatchObject({ name: 'Fake GPU 1', cc: 90, memoryBytes: 80 * 2 ** 30, clockKHz: 1_980_000, memoryClockKHz: 2_619_000, memoryBusBits: 5120, sharedBytesPerSm: 228 * 1024, driverVersion: 13000 }) // prettier-ignore
     expect(device.properties.clusters).toEqual([66, 30, 15])
     // Two streams that do not wait for the null stream, on the context of that very GPU.
     expect(driver.calls('retain', 'createStream')).toEqual([

@@ -132,6 +132,19 @@ describe('the grid', () => {
     expect(gridSize(recipe, { ...batched, extents: { ...batched.extents, l: 5 } }, { smCount: 148 })).toBe(30)
   })
 
+  test('is several CTAs of an SM, as far as its shared memory goes', () => {
+    const four: LaunchRecipe = {
+      ...recipe,
+      sharedMemBytes: 32 * 1024,
+      grid: { ...recipe.grid, perSm: 4 } as LaunchRecipe['grid'],
+    }
+    const many = bindings(128 * 1000, 64, 8)
+    expect(gridSize(four, many, { smCount: 10 })).toBe(40)
+    expect(gridSize(four, many, { smCount: 10, sharedBytesPerSm: 228 * 1024 })).toBe(40)
+    expect(gridSize(four, many, { smCount: 10, sharedBytesPerSm: 100 * 1024 })).toBe(30)
+    expect(gridSize(four, many, { smCount: 10, sharedBytesPerSm: 16 * 1024 })).toBe(10)
+  })
+
   test('is whole clusters', () => {
     const pairs: LaunchRecipe = { ...recipe, cluster: [2, 1, 1] }
     expect(gridSize(pairs, bindings(384, 64, 8), { smCount: 148 })).toBe(6)

@@ -10,8 +10,8 @@ export class MemoryDevice extends BaseDevice {
   readonly smCount = 4
   readonly moduleFormat = 'ptx'
   readonly properties = {
-    name: 'memory', cc: 100, smCount: 4, memoryBytes: 0, l2Bytes: 0, sharedBytesPerBlock: 0, clockKHz: 0,
-    memoryClockKHz: 0, memoryBusBits: 0, clusters: [], driverVersion: 0,
+    name: 'memory', cc: 100, smCount: 4, memoryBytes: 0, l2Bytes: 0, sharedBytesPerSm: 0, sharedBytesPerBlock: 0,
+    clockKHz: 0, memoryClockKHz: 0, memoryBusBits: 0, clusters: [], driverVersion: 0,
   } // prettier-ignore
   readonly live = new Map<bigint, Uint8Array>()
   #next = 0x10000n

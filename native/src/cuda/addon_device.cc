@@ -51,6 +51,7 @@ Napi::Object CudaDevice::properties(Napi::Env env) {
   object.Set("smCount", number(DeviceAttribute::MultiprocessorCount));
   object.Set("memoryBytes", toNumber(env, static_cast<double>(bytes)));
   object.Set("l2Bytes", number(DeviceAttribute::L2Bytes));
+  object.Set("sharedBytesPerSm", number(DeviceAttribute::MaxSharedBytesPerSm));
   object.Set("sharedBytesPerBlock", number(DeviceAttribute::MaxSharedBytesOptIn));
   object.Set("clockKHz", number(DeviceAttribute::ClockRateKhz));
   object.Set("memoryClockKHz", number(DeviceAttribute::MemoryClockRateKhz));

@@ -28,6 +28,7 @@ enum class DeviceAttribute : int {
   L2Bytes = 38,
   ComputeCapabilityMajor = 75,
   ComputeCapabilityMinor = 76,
+  MaxSharedBytesPerSm = 81,
   MaxSharedBytesOptIn = 97,
 };
 
