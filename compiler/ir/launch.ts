@@ -3,6 +3,9 @@ import type { DTypeName } from '../../grammar/vocabulary.ts'
 import { DTYPES } from '../dtypes.ts'
 import type { ScalarOperand } from './tensor.ts'
 
+/** Shared memory of each CTA that the driver keeps (CUDA programming guide, technical specifications). */
+export const SYSTEM_BYTES = 1024
+
 /** `extent`, `stride` … of the tensors passed at launch; every rule is one kernel parameter, in order. */
 export type ParamRule =
   | TensorMapRule

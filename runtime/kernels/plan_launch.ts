@@ -6,7 +6,7 @@ import {
   type ParamRule,
   type TensorMapRule,
 } from '../../codegen/cuda/generated.ts'
-import { cutOf, itemsOf } from '../../compiler/ir/launch.ts'
+import { cutOf, itemsOf, SYSTEM_BYTES } from '../../compiler/ir/launch.ts'
 import { copyPitches } from '../../compiler/ir/repack.ts'
 import { DTYPES } from '../../compiler/dtypes.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
@@ -41,9 +41,6 @@ export interface LaunchBindings {
   /** Address of at least `zeroedBytes` zeros, which the launches leave behind as zeros; needed where that is not 0. */
   readonly zeroed?: bigint
 }
-
-/** Shared memory of each CTA that the driver keeps (CUDA programming guide, technical specifications). */
-const SYSTEM_BYTES = 1024
 
 /** What a device has room for at once. */
 export interface Room {

@@ -30,6 +30,7 @@ import { planScales, type ScalePlans } from '../tensor_core/scales.ts'
 import { sm80Memory } from './memory.ts'
 import { atomNameOf, atomOf, splitFormOf, warpMmaFormOf, type WarpAtom, type WarpMmaForm } from './mma.ts'
 import { dealtOf, planSm80Operand } from './operands.ts'
+import { SYSTEM_BYTES } from '../../ir/launch.ts'
 import { operandNamed } from '../../ir/walk.ts'
 
 /** Shared memory of a CTA that every device from sm_80 on has: sm_86, sm_89 and sm_120 have no more. */
@@ -58,8 +59,6 @@ const MOST_PER_SM = 4
 const SHORT = { reserved: 32, each: 16, perSm: 8 } as const
 /** Of an SM that CTAs share: of sm_80, and of what runs the code of later targets. */
 const smBytes = (target: TargetArch): number => (target === 'sm_80' ? 167_936 : 233_472)
-/** Shared memory of each CTA that the driver keeps. */
-const SYSTEM_BYTES = 1024
 const SM_REGISTERS = 65_536
 const MOST_REGISTERS = 255
 
