@@ -35,6 +35,17 @@ export function loadConversion(dtype: DTypeName, text: string, functions: Set<st
   return apply(`ktl_${dtype}_to_f32`, text, functions)
 }
 
+/** Whole bytes, and all of them 0 stand for 0. */
+export const hasZero = (dtype: DTypeName): boolean => DTYPES[dtype].bits >= 8 && dtype !== 'ue8m0'
+
+/**
+ * The element at `from`, a pointer, as its compute type; 0 unless `inside`. For those that have a zero: a load under a predicate, not behind a branch, leaves
+ * others under way.
+ */
+export function loadInside(dtype: DTypeName, from: string, inside: string, functions: Set<string>): string {
+  return loadConversion(dtype, apply('ktl_load_if', `${from}, ${inside}`, functions), functions)
+}
+
 /** A float that narrow formats are rounded from: inexact conversions from f64 and integers are rounded to odd. */
 function toOddF32(type: ComputeType, text: string, functions: Set<string>): string {
   if (type === 'f32') return text

@@ -7,7 +7,7 @@ import { operation, resolveTypes, type CudaForm, type Operation } from '../../co
 import type { ApplyNode, ComputeType, InputNode, Node, Skip0Node, TensorProgram } from '../../compiler/ir/tensor.ts'
 import { castConversion, convertCompute } from './conversion.ts'
 
-export { castConversion, convertCompute, loadConversion, storeConversion } from './conversion.ts'
+export { castConversion, convertCompute, hasZero, loadConversion, loadInside, storeConversion } from './conversion.ts'
 
 /**
  * CUDA text of a node that the surrounding code provides (inputs, scalars, sizes, contractions, reductions), in the

@@ -9,7 +9,7 @@ import { literal } from '../cuda/expression.ts'
 import { emitComputed } from './looked_up.ts'
 import { call, note, type EmitContext } from './context.ts'
 import { firstColumn } from './fragments.ts'
-import { element, expressionText, fromWord, load, operandOf } from './epilogue_values.ts'
+import { element, expressionText, fromWord, load, loadElement, operandOf } from './epilogue_values.ts'
 
 const PAIRS = 32
 
@@ -108,9 +108,8 @@ export function emitLoadElements(op: LoadAhead, row: (i: string) => string, c: E
   c.out.line('#pragma unroll')
   c.out.block(`for (u32 j = 0; j < ${c.tile.count}; ++j)`, () => {
     c.out.line(`const u32 m = ${row('(j / 2 % 2)')}, n = ${firstColumn(c)} + lane % 4 * 2 + j / 4 * 8 + j % 2;`)
-    const inside = `m < ${c.names.end('m')} && n < ${c.names.edge('n')}`
-    const value = load(c, operand, element(c, operand, { m: 'm', n: 'n' }))
-    c.out.line(`${values}[j] = ${guardOf(op, c)}${inside} ? ${value} : ${literal(compute, 0).text};`, note(c, `load ${op.operand}`)) // prettier-ignore
+    const inside = `${guardOf(op, c)}m < ${c.names.end('m')} && n < ${c.names.edge('n')}`
+    c.out.line(`${values}[j] = ${loadElement(c, operand, { m: 'm', n: 'n' }, inside)};`, note(c, `load ${op.operand}`))
   })
 }
 
@@ -180,8 +179,7 @@ export function emitLoadColumns(op: LoadAhead, row: (i: string) => string, block
         emitComputed(c, operand, `${values}[i]`, { m: 'm', n: '0' }, where),
       )
     }
-    const value = load(c, operand, element(c, operand, { m: 'm', n: '0' }))
-    c.out.line(`${values}[i] = ${guardOf(op, c)}m < M ? ${value} : ${literal(compute, 0).text};`, where)
+    c.out.line(`${values}[i] = ${loadElement(c, operand, { m: 'm', n: '0' }, `${guardOf(op, c)}m < M`)};`, where)
   })
 }
 

@@ -9,7 +9,7 @@ import type { AuxLoad, EpilogueOp } from '../../compiler/ir/pipe_epilogue.ts'
 import { emitExpressions, literal } from '../cuda/expression.ts'
 import type { EmitContext } from './context.ts'
 import { emitPacked } from './packed.ts'
-import { element, expressionText, fromWord, leafText, load, operandOf, stored } from './epilogue_values.ts'
+import { element, expressionText, fromWord, leafText, load, loadElement, operandOf, stored } from './epilogue_values.ts'
 import { emitFetchedLoad, emitRowsLoad } from './fetch.ts'
 import { emitComputed, type Place } from './looked_up.ts'
 import { emitColumnsAhead, emitElementsAhead, emitRowsAhead } from './ahead.ts'
@@ -46,11 +46,7 @@ export function emitAuxLoad(op: AuxLoad, c: EmitContext): void {
   /** An array of `count` values, or one variable; `at` and `condition` of the value numbered j. */
   const values = (count: number, at: (j: string) => Place, condition: (j: string) => string): void => {
     if (operand.computed) return computedValues(count, at, condition)
-    const text = (j: string): string => {
-      const inBounds = guarded(condition(j))
-      const value = load(c, operand, element(c, operand, at(j)))
-      return inBounds === '' ? value : `${inBounds} ? ${value} : ${zero}`
-    }
+    const text = (j: string): string => loadElement(c, operand, at(j), guarded(condition(j)))
     if (count === 1) return void c.out.line(`const ${type} ${name} = ${text('0')};`, where)
     c.out.line('#pragma unroll')
     c.out.line(`for (u32 j = 0; j < ${count}; ++j) ${name}[j] = ${text('j')};`, where)

@@ -5,7 +5,7 @@ import { pointerOperand } from '../../compiler/targets/tensor_core/epilogue_oper
 import type { ComputeType, AccumulatorNode, Node, TensorOperand } from '../../compiler/ir/tensor.ts'
 import { opsOf, type TileProgram } from '../../compiler/ir/pipe.ts'
 import type { StoreOp } from '../../compiler/ir/pipe_epilogue.ts'
-import { emitExpression, loadConversion, storeConversion } from '../cuda/expression.ts'
+import { emitExpression, hasZero, literal, loadConversion, loadInside, storeConversion } from '../cuda/expression.ts'
 import { isBiased } from '../cuda/quantise.ts'
 import type { EmitContext } from './context.ts'
 import { blockAt } from './depth.ts'
@@ -36,6 +36,21 @@ export function elementIndex(c: EmitContext, operand: TensorOperand, at: Readonl
 
 export const load = (c: EmitContext, operand: TensorOperand, text: string): string =>
   loadConversion(operand.dtype, text, c.functions)
+
+/** The element at tile-space coordinates where `inside` holds, else 0; always where it is empty. */
+export function loadElement(
+  c: EmitContext,
+  operand: TensorOperand,
+  at: Readonly<Record<'m' | 'n', string>>,
+  inside: string,
+): string {
+  const { dtype } = operand
+  const text = element(c, operand, at)
+  if (inside === '') return load(c, operand, text)
+  return hasZero(dtype)
+    ? loadInside(dtype, `&${text}`, inside, c.functions)
+    : `${inside} ? ${load(c, operand, text)} : ${literal(DTYPES[dtype].compute, 0).text}`
+}
 
 export const fromWord = (storage: string, word: string): string =>
   storage === 'float' ? `__uint_as_float(${word})` : `static_cast<${storage}>(${word})`

@@ -1,11 +1,10 @@
 /** Elements of operands: loads, decoding of stored forms, reads at computed positions, and where parts of stored forms lie. */
-import type { DTypeName } from '../../../grammar/vocabulary.ts'
 import { DTYPES } from '../../../compiler/dtypes.ts'
 import { packedOf } from '../../../compiler/targets/simt/domain.ts'
 import type { InputNode, Node, ScalarOperand, TensorOperand } from '../../../compiler/ir/tensor.ts'
 import { looksUp, operandNamed } from '../../../compiler/ir/walk.ts'
 import { inTiles, tilingOf } from '../../../compiler/stored/tiles.ts'
-import { convertCompute, literal, loadConversion } from '../../cuda/expression.ts'
+import { convertCompute, hasZero, literal, loadConversion, loadInside } from '../../cuda/expression.ts'
 import { call, offset, type SimtContext } from './context.ts'
 import { blockOf, groupOf, tileRowOf } from './domain.ts'
 
@@ -137,9 +136,6 @@ export function insideConditions(
   })
 }
 
-/** Whole bytes, and all of them 0 stand for 0. */
-const hasZero = (dtype: DTypeName): boolean => DTYPES[dtype].bits >= 8 && dtype !== 'ue8m0'
-
 /** An operand at computed positions; outside: what the read says, or 0. */
 export function readElement(context: SimtContext, node: InputNode, at: readonly string[]): string {
   const operand = operandNamed(context.program, node.operand)
@@ -155,7 +151,6 @@ export function readElement(context: SimtContext, node: InputNode, at: readonly 
   const { stored, dtype, name } = operand
   if (node.outside || stored || !hasZero(dtype))
     return `(${inside} ? ${value(context, operand, places)} : ${literal(node.type, node.outside ?? 0).text})`
-  // A load under a predicate, not behind a branch, leaves others under way.
   const from = `${context.names.operand(name)} + (${offset(context, name, texts(context, operand, places))})`
-  return loadConversion(dtype, call(context, 'ktl_load_if', from, inside), context.functions)
+  return loadInside(dtype, from, inside, context.functions)
 }

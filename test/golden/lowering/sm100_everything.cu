@@ -128,6 +128,29 @@ __device__ __forceinline__ void tcgen05_ld_x16(u32 (&r)[16], u32 taddr) {
 __device__ __forceinline__ void store_shared_b32(u32 address, u32 x) {
   asm volatile("st.shared.b32 [%0], %1;" ::"r"(address), "r"(x) : "memory");
 }
+// An element that is inside, else the bits 0. Neither a branch nor volatile: many are under way at once.
+template <typename T>
+__device__ __forceinline__ T ktl_load_if(const T* from, bool inside) {
+  T value;
+  if constexpr (sizeof(T) == 8) {
+    unsigned long long bits;
+    asm("{ .reg .pred p; setp.ne.s32 p, %2, 0; mov.b64 %0, 0; @p ld.global.b64 %0, [%1]; }" : "=&l"(bits) : "l"(from), "r"((int)inside));
+    __builtin_memcpy(&value, &bits, 8);
+  } else if constexpr (sizeof(T) == 4) {
+    unsigned int bits;
+    asm("{ .reg .pred p; setp.ne.s32 p, %2, 0; mov.b32 %0, 0; @p ld.global.b32 %0, [%1]; }" : "=&r"(bits) : "l"(from), "r"((int)inside));
+    __builtin_memcpy(&value, &bits, 4);
+  } else if constexpr (sizeof(T) == 2) {
+    unsigned short bits;
+    asm("{ .reg .pred p; setp.ne.s32 p, %2, 0; mov.b16 %0, 0; @p ld.global.b16 %0, [%1]; }" : "=&h"(bits) : "l"(from), "r"((int)inside));
+    __builtin_memcpy(&value, &bits, 2);
+  } else {
+    unsigned short bits;
+    asm("{ .reg .pred p; setp.ne.s32 p, %2, 0; mov.b16 %0, 0; @p ld.global.u8 %0, [%1]; }" : "=&h"(bits) : "l"(from), "r"((int)inside));
+    value = (T)bits;
+  }
+  return value;
+}
 __device__ __forceinline__ float ktl_f16_to_f32(unsigned short x) {
   float y;
   asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x));
@@ -309,7 +332,7 @@ ktl__golden(
       const u32 warp_row = at.m + warp * ROWS_PER_WARP;
       const u32 row = warp_row + lane;
       const bool row_in_bounds = row < M;
-      const float v_rows = row_in_bounds ? ktl_f16_to_f32(op_rows[row * op_rows_m]) : 0.0f;
+      const float v_rows = ktl_f16_to_f32(ktl_load_if(&op_rows[row * op_rows_m], row_in_bounds));
       const float v_each = op_each[at.l * op_each_l];
       mbarrier_wait(smem + ACC_FULL + 8 * acc, acc_phase);
       tcgen05_fence_after();
@@ -329,17 +352,17 @@ ktl__golden(
         }
         else {
           #pragma unroll
-          for (u32 j = 0; j < 16; ++j) v_C[j] = s_beta != 0 && row_in_bounds && col + j < N ? ktl_bf16_to_f32(op_C[at.l * op_C_l + row * op_C_m + (col + j) * op_C_n]) : 0.0f;
+          for (u32 j = 0; j < 16; ++j) v_C[j] = ktl_bf16_to_f32(ktl_load_if(&op_C[at.l * op_C_l + row * op_C_m + (col + j) * op_C_n], s_beta != 0 && row_in_bounds && col + j < N));
         }
         float v_E[16];
         #pragma unroll
-        for (u32 j = 0; j < 16; ++j) v_E[j] = row_in_bounds && col + j < N ? op_E[at.l * op_E_l + row * op_E_m + (col + j) * op_E_n] : 0.0f;
+        for (u32 j = 0; j < 16; ++j) v_E[j] = ktl_load_if(&op_E[at.l * op_E_l + row * op_E_m + (col + j) * op_E_n], row_in_bounds && col + j < N);
         float v_V[16];
         #pragma unroll
-        for (u32 j = 0; j < 16; ++j) v_V[j] = row_in_bounds && col + j < N ? ktl_f16_to_f32(op_V[at.l * op_V_l + (col + j) * op_V_n + row * op_V_m]) : 0.0f;
+        for (u32 j = 0; j < 16; ++j) v_V[j] = ktl_f16_to_f32(ktl_load_if(&op_V[at.l * op_V_l + (col + j) * op_V_n + row * op_V_m], row_in_bounds && col + j < N));
         float v_bias[16];
         #pragma unroll
-        for (u32 j = 0; j < 16; ++j) v_bias[j] = col + j < N ? op_bias[(col + j) * op_bias_n] : 0.0f;
+        for (u32 j = 0; j < 16; ++j) v_bias[j] = ktl_load_if(&op_bias[(col + j) * op_bias_n], col + j < N);
         u32 sum0[16];  // accumulator cells of one row of the sub-tile
         tcgen05_ld_x16(sum0, tmem + (warp << 21) + acc * ACC_COLUMNS + column);
         if (column + 16 == 128) {
