@@ -17,7 +17,7 @@ import { kernelParams, ParamNames, type KernelParam } from './kernel_params.ts'
 import { commentText, type SourceBuilder } from './source_builder.ts'
 import { KTL_VERSION } from './version.ts'
 import { launchesOf, scalarParams } from '../../compiler/ir/launch.ts'
-import { ROW_BYTES } from '../../compiler/ir/repack.ts'
+import { REPACK_BATCH, ROW_BYTES } from '../../compiler/ir/repack.ts'
 import { operandNamed } from '../../compiler/ir/walk.ts'
 
 /** Dynamic shared memory that a kernel may use without asking, bytes. */
@@ -285,6 +285,24 @@ function ctaCount(grid: GridRule, program: Signature, names: ParamNames): string
     return [
       `long long ctas = (${['1LL', ...grid.axes.map(extent)].join(' * ')} + ${grid.perCta - 1}) / ${grid.perCta};`,
     ]
+  if (grid.kind === 'rows') {
+    const threads = grid.copied.map(({ operand, inner, piece }) => {
+      const rows = operandNamed(program, operand).axes.filter((axis) => axis !== inner)
+      const pieces = `(${extent(inner)} + ${piece - 1}LL) / ${piece}`
+      return `threads += ${[...rows.map((axis) => `(long long)${extent(axis)}`), `threads_of_row(${pieces})`].join(' * ')};`
+    })
+    const { perCta } = grid
+    return [
+      'const auto threads_of_row = [](long long pieces) {',
+      '  long long lanes = 1;',
+      '  while (lanes < pieces && lanes < 32) lanes *= 2;',
+      `  return (pieces + lanes * ${REPACK_BATCH} - 1) / (lanes * ${REPACK_BATCH}) * lanes;`,
+      '};',
+      'long long threads = 0;',
+      ...threads,
+      `long long ctas = (threads + ${perCta - 1}) / ${perCta};`,
+    ]
+  }
   const counts = grid.outputs.map((name) => ['1LL', ...operandNamed(program, name).axes.map(extent)].join(' * '))
   const ctasOf = (elements: string): string => `(${elements} + ${grid.perCta - 1}) / ${grid.perCta}`
   const [first, ...others] = new Set(counts)

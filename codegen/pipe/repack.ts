@@ -36,7 +36,10 @@ export function emitRepack(
   out.line(`    ${declared.join(',\n    ')})`)
   out.block('', () => {
     out.line('asm volatile("griddepcontrol.launch_dependents;");  // the setup of the next kernel')
-    for (const operand of repackedOf(program.source)) emitCopy(out, operand, recipe, names)
+    out.line(`const u32 threads = gridDim.x * ${recipe.threads};`)
+    out.line(`u32 thread = blockIdx.x * ${recipe.threads} + threadIdx.x;`)
+    const repacked = repackedOf(program.source)
+    for (const operand of repacked) emitCopy(out, operand, recipe, names, operand === repacked.at(-1))
   })
   out.line('')
 }
@@ -50,7 +53,13 @@ interface Copied {
   readonly where: LineOrigin
 }
 
-function emitCopy(out: SourceBuilder, operand: TensorOperand, recipe: LaunchRecipe, names: KernelNames): void {
+function emitCopy(
+  out: SourceBuilder,
+  operand: TensorOperand,
+  recipe: LaunchRecipe,
+  names: KernelNames,
+  isLast: boolean,
+): void {
   const { name, dtype } = operand
   const [inner, ...outer] = copyAxes(operand)
   const bytes = DTYPES[dtype].storageBytes
@@ -66,9 +75,8 @@ function emitCopy(out: SourceBuilder, operand: TensorOperand, recipe: LaunchReci
     out.line(`const u32 rows = ${outer.map(extent).join(' * ') || '1'};`)
     out.line(`const u32 pitch = (elements + ${perRow - 1}) / ${perRow} * ${ROW_BYTES / 16};`)
     out.line(`const ktl_span span = ${spanOf(operand, names, extent)};`)
-    emitShares(out, recipe.threads)
-    const own = `(blockIdx.x * ${recipe.threads} + threadIdx.x) >> log`
-    out.block(`for (u32 i = ${own}; i < rows * shares; i += groups)`, () => {
+    emitShares(out)
+    out.block('for (u32 i = thread >> log; i < rows * shares; i += groups)', () => {
       out.line('u32 row = shares == 1 ? i : i / shares, at = (i - row * shares) * share + (threadIdx.x & (lanes - 1));')
       out.line(
         `ktl_piece* to = reinterpret_cast<ktl_piece*>(partial_${names.operand(name)}) + (u64(row) * pitch + at);`,
@@ -83,6 +91,10 @@ function emitCopy(out: SourceBuilder, operand: TensorOperand, recipe: LaunchReci
       }
       emitTurns(out, { bytes, perPiece, where: { role: 'repack', note: `copy ${name}`, ktl: null } })
     })
+    if (isLast) return
+    out.line('// Warps without rows of this operand take those of the next.')
+    out.line('const u32 taken = ((rows * shares % groups << log) + 31) / 32 * 32;')
+    out.line('thread = thread >= taken ? thread - taken : thread + threads - taken;')
   })
 }
 
@@ -90,11 +102,9 @@ function emitCopy(out: SourceBuilder, operand: TensorOperand, recipe: LaunchReci
  * Declares how lanes share a row: as many of them as it has pieces, up to a warp, each of which takes its pieces of a share in turns. A row is one share
  * where all lanes of the grid have that much to do.
  */
-function emitShares(out: SourceBuilder, threads: number): void {
+function emitShares(out: SourceBuilder): void {
   out.line('const u32 log = pieces > 16 ? 5 : pieces > 1 ? 32 - __clz(pieces - 1) : 0, lanes = 1u << log;')
-  out.line(
-    `const u32 groups = (gridDim.x * ${threads}) >> log, step = lanes * ${REPACK_BATCH};  // of lanes; pieces of a turn`,
-  )
+  out.line(`const u32 groups = threads >> log, step = lanes * ${REPACK_BATCH};  // of lanes; pieces of a turn`)
   out.line('const u32 all = u32(__fdividef(float(rows) * pieces, groups * float(step)));')
   out.line(
     `const u32 turns = max(min(all, (pieces + step - 1) >> (log + ${Math.log2(REPACK_BATCH)})), 1), share = step * turns;`,

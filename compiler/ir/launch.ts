@@ -114,6 +114,15 @@ export type GridRule =
   | { readonly kind: 'points'; readonly axes: readonly string[]; readonly perCta: number; readonly limit: number }
   /** Grid-stride over the elements of the largest operand of `outputs`: min(limit, ceil(elements / threads)) CTAs. */
   | { readonly kind: 'elements'; readonly outputs: readonly string[]; readonly perCta: number; readonly limit: number }
+  /** Threads for the rows of all operands of `copied` together (repack.ts, threadsOfRow): min(limit, ceil(threads / perCta)) CTAs. */
+  | { readonly kind: 'rows'; readonly copied: readonly CopiedRows[]; readonly perCta: number; readonly limit: number }
+
+/** Rows along axis `inner` of an operand, of which a thread copies `piece` elements at a time. */
+export interface CopiedRows {
+  readonly operand: string
+  readonly inner: string
+  readonly piece: number
+}
 
 /** Of so many blocks, those that are cut into parts: what waves of so many leave; without waves, all. */
 export const cutOf = (blocks: number, wave: number | null = null): number => blocks % (wave ?? Infinity)

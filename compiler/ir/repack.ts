@@ -4,7 +4,7 @@
  */
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 import { DTYPES } from '../dtypes.ts'
-import type { WorkspaceRegion } from './launch.ts'
+import type { CopiedRows, WorkspaceRegion } from './launch.ts'
 import type { TensorOperand } from './tensor.ts'
 
 /** Rows of copies begin at multiples of so many bytes. */
@@ -17,6 +17,15 @@ export const REPACK_BATCH = 4
 export const REPACK_SHARE = 4
 export const REPACK_CTAS = 1056
 
+/** Lanes that share a row of so many pieces, up to a warp. */
+const lanesOfRow = (pieces: number): number => Math.min(32, 2 ** Math.ceil(Math.log2(Math.max(1, pieces))))
+
+/** Threads that copy a row of so many pieces, each `REPACK_BATCH` of them at most. */
+export function threadsOfRow(pieces: number): number {
+  const lanes = lanesOfRow(pieces)
+  return lanes * Math.ceil(pieces / (lanes * REPACK_BATCH))
+}
+
 interface WithOperands {
   readonly operands: readonly TensorOperand[]
 }
@@ -28,6 +37,13 @@ export const repackedOf = ({ operands }: WithOperands): TensorOperand[] =>
 export const copyAxes = ({ order }: Pick<TensorOperand, 'order'>): string[] => [...order].reverse()
 
 const perRow = (dtype: DTypeName): number => ROW_BYTES / DTYPES[dtype].storageBytes
+
+/** How its rows are copied, for the grid. */
+export const copiedRows = (operand: TensorOperand): CopiedRows => ({
+  operand: operand.name,
+  inner: copyAxes(operand)[0]!,
+  piece: 16 / DTYPES[operand.dtype].storageBytes,
+})
 
 /** Elements from one position to the next along each of `axes`, innermost first. */
 export function copyPitches(axes: readonly string[], dtype: DTypeName, extent: (axis: string) => number): number[] {

@@ -2,7 +2,7 @@
 import { CUDA_COMPUTE_TYPE, DTYPES } from '../dtypes.ts'
 import { mayLieOnDevice, type KernelLaunch, type ParamRule, type WorkspaceRegion } from '../ir/launch.ts'
 import { opsOf, turnsOf, type TileProgram } from '../ir/pipe.ts'
-import { copyRegion, repackedOf } from '../ir/repack.ts'
+import { copiedRows, copyRegion, repackedOf } from '../ir/repack.ts'
 import type { TensorOperand } from '../ir/tensor.ts'
 import { EXCHANGE, exchangeParams, waveOf } from '../targets/tensor_core/exchange.ts'
 import { accumulatorsOf } from './memory.ts'
@@ -206,8 +206,8 @@ function* repackProblems(
   if (before.sharedMemBytes !== 0 || before.next || before.before)
     yield 'launch: the kernel that copies needs no shared memory and no others'
   const { grid } = before
-  const names = repacked.map(({ name }) => name)
-  if (grid.kind !== 'elements' || !same(grid.outputs, names) || grid.perCta < 1 || grid.limit < 1)
+  const isForRows = grid.kind === 'rows' && same(grid.copied, repacked.map(copiedRows))
+  if (!isForRows || grid.perCta !== before.threads || grid.limit < 1)
     yield 'launch: the kernel that copies has threads for the operands that it copies'
   if (before.threads % 32 !== 0 || before.threads > 1024) yield `launch: ${before.threads} threads that copy`
 }

@@ -47,6 +47,11 @@ const launchShape = record({
     persistent: record({ dynamic: boolean, tiles: list(record({ axis: text, extent: positive }), { max: 16 }) }),
     points: record({ axes: list(text, { max: 64 }), perCta: positive, limit: positive }),
     elements: record({ outputs: list(text, { min: 1, max: 64 }), perCta: positive, limit: positive }),
+    rows: record({
+      copied: list(record({ operand: text, inner: text, piece: integer(1, 16) }), { min: 1, max: 64 }),
+      perCta: positive,
+      limit: positive,
+    }),
   }),
   params: list(
     variants({

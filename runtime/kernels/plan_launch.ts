@@ -7,7 +7,7 @@ import {
   type TensorMapRule,
 } from '../../codegen/cuda/generated.ts'
 import { cutOf, itemsOf, SYSTEM_BYTES } from '../../compiler/ir/launch.ts'
-import { copyPitches } from '../../compiler/ir/repack.ts'
+import { copyPitches, threadsOfRow } from '../../compiler/ir/repack.ts'
 import { DTYPES } from '../../compiler/dtypes.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 import { countedClusters } from '../discovery/ranking/machine.ts'
@@ -124,6 +124,7 @@ export function gridSize(recipe: LaunchRecipe, bindings: LaunchBindings, room: R
   const perCluster = volumeOf(recipe.cluster)
   const { grid } = recipe
   if (grid.kind === 'elements') return ctasOf(grid, bindings)
+  if (grid.kind === 'rows') return ctasOfRows(grid, bindings)
   if (grid.kind === 'points') {
     const points = grid.axes.reduce((n, axis) => n * extentOf(bindings, axis), 1)
     return Math.min(grid.limit, Math.ceil(points / grid.perCta))
@@ -162,6 +163,15 @@ function residentOf(
 function ctasOf(rule: GridRule & { kind: 'elements' }, bindings: LaunchBindings): number {
   const elements = rule.outputs.map((name) => elementCount(operandOf(bindings, name).tensor.shape))
   return Math.min(rule.limit, Math.ceil(Math.max(...elements) / rule.perCta))
+}
+
+function ctasOfRows({ copied, perCta, limit }: GridRule & { kind: 'rows' }, bindings: LaunchBindings): number {
+  const threads = copied.reduce((sum, { operand, inner, piece }) => {
+    const length = extentOf(bindings, inner)
+    const elements = elementCount(operandOf(bindings, operand).tensor.shape)
+    return elements === 0 ? sum : sum + (elements / length) * threadsOfRow(Math.ceil(length / piece))
+  }, 0)
+  return Math.min(limit, Math.ceil(threads / perCta))
 }
 
 /** The parameter block, each parameter at its natural alignment as the C rules of kernel signatures have it. */

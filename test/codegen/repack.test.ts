@@ -57,10 +57,16 @@ test('alone it waits for nobody', () => {
   expect(launches(kernel, 67)).toEqual([[kernel.recipe.entry, undefined]])
 })
 
-// More pieces than all lanes of the grid have in one turn, and rows that begin at odd addresses, the first one too.
-test('a lane copies several pieces of a row one after the other', { timeout: 60_000 }, async () => {
+const products = [
+  // More pieces than all lanes of the grid have in one turn.
+  ['a lane copies several pieces of a row one after the other', [2300, 3, 8193]],
+  // A piece of each row; those of the second operand begin within a CTA, behind those of the first.
+  ['lanes have rows of their own, of either operand', [700, 350, 5]],
+] as const
+
+// Rows begin at odd addresses, the first one too.
+test.each(products)('%s', { timeout: 60_000 }, async (_, [m, n, k]) => {
   const device = await openDevice('virtual-sm90')
-  const [m, n, k] = [2300, 3, 8193]
   const make = (rows: number, salt: number) => {
     const values = Float32Array.from({ length: rows * k }, (_, i) => ((i * 7 + salt + (i >> 3)) % 5) - 2)
     const padded = new Float32Array(salt + values.length)

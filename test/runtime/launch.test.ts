@@ -167,6 +167,23 @@ describe('the grid', () => {
     expect(gridSize(simt, bindings(1000, 1000, 8), { smCount: 2 })).toBe(16)
   })
 
+  test('has threads for the rows of all operands that are copied, however short they are', () => {
+    const copied = [
+      { operand: 'A', inner: 'k', piece: 8 },
+      { operand: 'D', inner: 'n', piece: 4 },
+    ]
+    const copies: LaunchRecipe = { ...recipe, grid: { kind: 'rows', copied, perCta: 256, limit: 1056 } }
+    const ctas = (m: number, n: number, k: number): number => gridSize(copies, bindings(m, n, k), { smCount: 132 })
+    // A lane for each row of one piece, 8 for 5 pieces, a warp for up to 128 and two for 129.
+    expect(ctas(4480, 1, 1)).toBe(35)
+    expect(ctas(512, 4, 37)).toBe(18)
+    expect(ctas(8, 4, 1024)).toBe(2)
+    expect(ctas(8, 512, 1032)).toBe(3)
+    expect(ctas(1e6, 8, 1)).toBe(1056)
+    expect(ctas(0, 300, 5)).toBe(0)
+    expect(ctas(512, 4, 0)).toBe(2)
+  })
+
   test('is nothing when the output has no elements', () => {
     expect(planLaunch(recipe, bindings(0, 100, 8), { smCount: 148 })).toBeNull()
     expect(planLaunch(recipe, bindings(8, 8, 8), { smCount: 148 })).toMatchObject({

@@ -10,7 +10,7 @@ import {
   type TensorMapRule,
   type WorkspaceRegion,
 } from '../../ir/launch.ts'
-import { copyAxes, copyRegion, REPACK_BATCH, REPACK_CTAS, REPACK_THREADS, repackedOf } from '../../ir/repack.ts'
+import { copiedRows, copyAxes, copyRegion, REPACK_CTAS, REPACK_THREADS, repackedOf } from '../../ir/repack.ts'
 import type { TensorOperand } from '../../ir/tensor.ts'
 import { stepOf, type Domain } from '../../space/domain.ts'
 import type { ClusterPlan } from './cluster.ts'
@@ -242,15 +242,14 @@ function repackLaunch(
 ): KernelLaunch {
   const axes = [...new Set(repacked.flatMap((operand) => operand.axes))]
   const isOptional = gemm.l !== null && program.axes.find(({ name }) => name === gemm.l)!.optional
-  const elements = Math.min(...repacked.map(({ dtype }) => 16 / DTYPES[dtype].storageBytes))
   return {
     threads: REPACK_THREADS,
     cluster: [1, 1, 1],
     sharedMemBytes: 0,
     grid: {
-      kind: 'elements',
-      outputs: repacked.map(({ name }) => name),
-      perCta: REPACK_THREADS * REPACK_BATCH * elements,
+      kind: 'rows',
+      copied: repacked.map(copiedRows),
+      perCta: REPACK_THREADS,
       limit: REPACK_CTAS,
     },
     params: [
