@@ -88,7 +88,7 @@ export const SIMT_CONSTANTS = {
   store: 10,
   arithmetic: 0.717,
   /** Latencies of memory for a step of k, whose loads come behind a barrier. */
-  step: 2.19,
+  step: 2.67,
   /** The same for an element of a full operand that the epilogue reads. To one problem of an H100 (seed 9902). */
   read: 0.13,
   /** Of DRAM's bandwidth: runs of 64 bytes that begin anywhere. */
