@@ -130,6 +130,29 @@ __device__ __forceinline__ float ktl_f16_to_f32(unsigned short x) {
   asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x));
   return y;
 }
+// An element that is inside, else the bits 0. Neither a branch nor volatile: many are under way at once.
+template <typename T>
+__device__ __forceinline__ T ktl_load_if(const T* from, bool inside) {
+  T value;
+  if constexpr (sizeof(T) == 8) {
+    unsigned long long bits;
+    asm("{ .reg .pred p; setp.ne.s32 p, %2, 0; mov.b64 %0, 0; @p ld.global.b64 %0, [%1]; }" : "=&l"(bits) : "l"(from), "r"((int)inside));
+    __builtin_memcpy(&value, &bits, 8);
+  } else if constexpr (sizeof(T) == 4) {
+    unsigned int bits;
+    asm("{ .reg .pred p; setp.ne.s32 p, %2, 0; mov.b32 %0, 0; @p ld.global.b32 %0, [%1]; }" : "=&r"(bits) : "l"(from), "r"((int)inside));
+    __builtin_memcpy(&value, &bits, 4);
+  } else if constexpr (sizeof(T) == 2) {
+    unsigned short bits;
+    asm("{ .reg .pred p; setp.ne.s32 p, %2, 0; mov.b16 %0, 0; @p ld.global.b16 %0, [%1]; }" : "=&h"(bits) : "l"(from), "r"((int)inside));
+    __builtin_memcpy(&value, &bits, 2);
+  } else {
+    unsigned short bits;
+    asm("{ .reg .pred p; setp.ne.s32 p, %2, 0; mov.b16 %0, 0; @p ld.global.u8 %0, [%1]; }" : "=&h"(bits) : "l"(from), "r"((int)inside));
+    value = (T)bits;
+  }
+  return value;
+}
 __device__ __forceinline__ float ktl_max_f32(float a, float b) {
   float y;
   asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
@@ -239,7 +262,7 @@ ktl__fused(
         }
         else {
           #pragma unroll
-          for (u32 j = 0; j < 32; ++j) v_C[j] = row_in_bounds && col + j < N ? ktl_f16_to_f32(op_C[at.l * op_C_l + row * op_C_m + (col + j) * op_C_n]) : 0.0f;
+          for (u32 j = 0; j < 32; ++j) v_C[j] = ktl_f16_to_f32(ktl_load_if(&op_C[at.l * op_C_l + row * op_C_m + (col + j) * op_C_n], row_in_bounds && col + j < N));
         }
         u32 sum0[32];  // accumulator cells of one row of the sub-tile
         tcgen05_ld_x32(sum0, tmem + (warp << 21) + acc * ACC_COLUMNS + column);
