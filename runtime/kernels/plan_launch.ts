@@ -167,9 +167,9 @@ function ctasOf(rule: GridRule & { kind: 'elements' }, bindings: LaunchBindings)
 
 function ctasOfRows({ copied, perCta, limit }: GridRule & { kind: 'rows' }, bindings: LaunchBindings): number {
   const threads = copied.reduce((sum, { operand, inner, piece }) => {
-    const length = extentOf(bindings, inner)
-    const elements = elementCount(operandOf(bindings, operand).tensor.shape)
-    return elements === 0 ? sum : sum + (elements / length) * threadsOfRow(Math.ceil(length / piece))
+    const length = Math.max(1, extentOf(bindings, inner))
+    const rows = elementCount(operandOf(bindings, operand).tensor.shape) / length
+    return sum + rows * threadsOfRow(Math.ceil(length / piece))
   }, 0)
   return Math.min(limit, Math.ceil(threads / perCta))
 }

@@ -91,12 +91,18 @@ test('whatever a recipe says, running it gives a result or a KtlError', async ()
   const { recipe } = artifact.info
   const rule = recipe!.params.find(({ kind }) => kind === 'pointer')!
   const number = fc.oneof(fc.nat(2000), fc.constantFrom(0, 1, -1, 2 ** 31, 0.5))
+  const copied = fc.record({
+    operand: fc.constantFrom('Y', 'X', 'none'),
+    inner: fc.constantFrom('n', 'none'),
+    piece: number,
+  })
   const edit = fc.oneof(
     fc.record({ threads: number }),
     fc.record({ sharedMemBytes: number }),
     fc.record({ entry: fc.constantFrom(recipe!.entry, 'missing', '', 'a b') }),
     fc.record({ cluster: fc.tuple(fc.nat(4), fc.nat(2), fc.constant(1)), fallbackCluster: fc.tuple(fc.nat(2), fc.constant(1), fc.constant(1)) }),
     fc.record({ grid: fc.record({ kind: fc.constant('elements'), outputs: fc.constantFrom(['Y'], ['X'], ['none'], []), perCta: number, limit: fc.nat(3) }) }),
+    fc.record({ grid: fc.record({ kind: fc.constant('rows'), copied: fc.array(copied, { maxLength: 2 }), perCta: number, limit: fc.nat(3) }) }),
     fc.record({ params: fc.shuffledSubarray([...recipe!.params, rule]) }),
     fc.record({ params: fc.constant([...recipe!.params, { kind: 'workspace', region: 'none', storage: 'float' }]) }),
     fc.record({ workspace: fc.array(fc.record({ name: fc.constant('w'), elementBytes: number, extents: fc.constant([]) }), { maxLength: 2 }) }),
