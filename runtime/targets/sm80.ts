@@ -83,7 +83,7 @@ export const SM80_CONSTANTS = {
   ends: 600,
   /** The same for a full operand read in rows that begin anywhere, in vectors and element by element, for a row operand, and for each product. */
   fetchRows: 7,
-  vector: 4,
+  vector: 12,
   element: 96,
   row: 7.57,
   product: 0.598,

@@ -118,7 +118,7 @@ export const SM90_CONSTANTS = {
    */
   vector: 40,
   element: 67.3,
-  across: 232,
+  across: 40,
   direct: 16.5,
   /**
    * The same of outputs contiguous along m, of which lanes have 16 bytes of each line: bytes more that DRAM has for one of theirs, as L2 takes
