@@ -73,7 +73,7 @@ export const SM80_CONSTANTS = {
   column: 1.13,
   direct: 24,
   /** Rows that begin anywhere, in words and pieces; of elements that fill no words, half by half. To 9 kernels of 1663x43889x2 on an H100. */
-  rows: 8,
+  rows: 13,
   odd: 6,
   /** The same of few columns, whose rows follow each other. */
   behind: 4,
@@ -154,11 +154,7 @@ export function estimateSm80(
   const behind = plan.stages === 2 ? issued - mma + costs.copied * machine.loadLatency : 0
   // Between two barriers, where nothing hides how long each warp takes.
   const settling = (costs.alone * settledWords(plan) * costs.settled * 4) / (warps[0] * warps[1] * plan.deep)
-  const ready = Math.max(work * sharing, work + settling + costs.step + shifts)
-  const step = Math.max(ready, waiting, behind)
-  // The first tiles of k are all on their way before one is waited for.
-  const first = gathered > 0 ? 0 : plan.stages - 1
-  const mainloop = (tiles: number): number => Math.min(tiles, first) * ready + Math.max(0, tiles - first) * step
+  const step = Math.max(work * sharing, work + settling + costs.step + shifts, waiting, behind)
   const epilogue = epilogueCycles(plan, extents, costs) * sharing
   const exchange = exchangeCycles(plan, busy, machine)
   // Parts are stored by each work item; the last of a tile reads them all and goes on.
@@ -172,7 +168,7 @@ export function estimateSm80(
         3 * exchange
       : parts * exchange - (parts - 1 - (roundsOf(plan.exchange) - 1) * costs.found) * machine.loadLatency
   const finish = Math.ceil(cut / slots) * (others + epilogue)
-  const whole = wholeWaves * (mainloop(kAll) + epilogue)
+  const whole = wholeWaves * (kAll * step + epilogue)
   const start = costs.start + machine.launchCycles + machine.loadLatency
   // Whoever has parts of two tiles stores twice.
   const again = share > 1 && cut > 0 ? exchange : 0
@@ -180,10 +176,10 @@ export function estimateSm80(
     crowdOf(a, tilesAlong(extents, freeAxis(gemm, 'n'), tileN - overlap), extents, 1),
     ...b.map((operand) => crowdOf(operand, tilesAlong(extents, gemm.m, tileM), extents, 1)),
   ]
-  const mainloops = wholeWaves * mainloop(kAll) + partWaves * mainloop(kTiles)
+  const mainloops = (wholeWaves * kAll + partWaves * kTiles) * step
   const crowded = Math.max(0, costs.crowd * crowds.reduce((sum, crowd) => sum + crowd, 0) - mainloops)
   const fetched = plan.epilogue.aux.some(({ shape }) => shape === 'full') ? costs.fetched * subtilesOf(plan) : 0
-  const compute = start + crowded + fetched + whole + partWaves * (mainloop(kTiles) + exchange) + again + finish
+  const compute = start + crowded + fetched + whole + partWaves * (kTiles * step + exchange) + again + finish
   const outputs = plan.epilogue.outputs.map(({ operand }) => operand)
   const ends = overlap > 0 ? 0 : rowEndBytes(outputs, freeAxis(gemm, 'n'), tileN, extents, machine)
   const run = { [gemm.m]: tileM, [freeAxis(gemm, 'n')]: tileN }
