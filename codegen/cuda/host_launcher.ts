@@ -285,30 +285,33 @@ function ctaCount(grid: GridRule, program: Signature, names: ParamNames): string
     return [
       `long long ctas = (${['1LL', ...grid.axes.map(extent)].join(' * ')} + ${grid.perCta - 1}) / ${grid.perCta};`,
     ]
-  if (grid.kind === 'rows') {
-    const threads = grid.copied.map(({ operand, inner, piece }) => {
-      const rows = operandNamed(program, operand).axes.filter((axis) => axis !== inner)
-      const pieces = `(${extent(inner)} + ${piece - 1}LL) / ${piece}`
-      return `threads += ${[...rows.map((axis) => `(long long)${extent(axis)}`), `threads_of_row(${pieces})`].join(' * ')};`
-    })
-    const { perCta } = grid
-    return [
-      'const auto threads_of_row = [](long long pieces) {',
-      '  long long lanes = 1;',
-      '  while (lanes < pieces && lanes < 32) lanes *= 2;',
-      `  return (pieces + lanes * ${REPACK_BATCH} - 1) / (lanes * ${REPACK_BATCH}) * lanes;`,
-      '};',
-      'long long threads = 0;',
-      ...threads,
-      `long long ctas = (threads + ${perCta - 1}) / ${perCta};`,
-    ]
-  }
+  if (grid.kind === 'rows') return rowCtas(grid, program, names)
   const counts = grid.outputs.map((name) => ['1LL', ...operandNamed(program, name).axes.map(extent)].join(' * '))
   const ctasOf = (elements: string): string => `(${elements} + ${grid.perCta - 1}) / ${grid.perCta}`
   const [first, ...others] = new Set(counts)
   if (others.length === 0) return [`long long ctas = ${ctasOf(first!)};`]
   const larger = others.map((count) => `if (${count} > elements) elements = ${count};`)
   return [`long long elements = ${first};`, ...larger, `long long ctas = ${ctasOf('elements')};`]
+}
+
+/** As `threadsOfRow` of compiler/ir/repack.ts has it. */
+function rowCtas({ copied, perCta }: GridRule & { kind: 'rows' }, program: Signature, names: ParamNames): string[] {
+  const extent = (axis: string): string => `a->${names.extent(axis)}`
+  const threads = copied.map(({ operand, inner, piece }) => {
+    const rows = operandNamed(program, operand).axes.filter((axis) => axis !== inner)
+    const pieces = `(${extent(inner)} + ${piece - 1}LL) / ${piece}`
+    return `threads += ${[...rows.map((axis) => `(long long)${extent(axis)}`), `threads_of_row(${pieces})`].join(' * ')};`
+  })
+  return [
+    'const auto threads_of_row = [](long long pieces) {',
+    '  long long lanes = 1;',
+    '  while (lanes < pieces && lanes < 32) lanes *= 2;',
+    `  return (pieces + lanes * ${REPACK_BATCH} - 1) / (lanes * ${REPACK_BATCH}) * lanes;`,
+    '};',
+    'long long threads = 0;',
+    ...threads,
+    `long long ctas = (threads + ${perCta - 1}) / ${perCta};`,
+  ]
 }
 
 function printLaunch(file: SourceBuilder, recipe: LaunchRecipe, names: ParamNames): void {

@@ -1,14 +1,16 @@
 /** A kernel that copies rows, and the next one, which may start meanwhile. */
 import { expect, test } from 'vitest'
 import { pipelineOf, planInstance, printProgram } from '../../codegen/index.ts'
+import type { TileProgram } from '../../compiler/ir/pipe.ts'
 import type { Divisibility } from '../../compiler/ir/tensor.ts'
+import { verifyTileProgram } from '../../compiler/verify/index.ts'
 import { planLaunches, workspaceBytes } from '../../runtime/kernels/plan_launch.ts'
 import { getKernels, GemmArguments, openDevice } from '../../runtime/index.ts'
 import { bound } from '../compiler/support.ts'
 
 const extents = { m: 70, n: 130, k: 67 }
 
-function made(divisibility: Divisibility) {
+function pipeline(divisibility: Divisibility): TileProgram {
   const program = bound('kernel g(A: bf16[m, k], B: bf16[n, k]) -> D: bf16[m, n] { D = sum[k](A * B) }', {
     divisibility: { A: divisibility },
   })
@@ -18,8 +20,10 @@ function made(divisibility: Divisibility) {
     design: { kind: 'sm90', consumers: 'cooperative', tile: [64, 64, 64], cluster: [1, 1, 1], operands: 'ab', stages: 'auto', parts: 1 },
   }) // prettier-ignore
   if (!('kind' in plan)) throw new Error(plan.reason)
-  return printProgram(pipelineOf(plan)!, 'ktl.g')
+  return pipelineOf(plan)!
 }
+
+const made = (divisibility: Divisibility) => printProgram(pipeline(divisibility), 'ktl.g')
 
 function launches({ recipe }: ReturnType<typeof made>, k: number) {
   const operand = (x: 'm' | 'n' | 'k', y: 'm' | 'n' | 'k', pitch: number) => {
@@ -45,6 +49,21 @@ test('it is launched so that it may, if something is copied', () => {
   const { entry, before } = kernel.recipe
   expect(launches(kernel, 67)).toEqual([[before!.entry, undefined], [entry, true]]) // prettier-ignore
   expect(launches(kernel, 0)).toEqual([[entry, undefined]])
+})
+
+test('a program whose grid has other rows, or other threads for them, is refused', () => {
+  const program = pipeline('repacked')
+  const before = program.launch.before!
+  const edited = (grid: object): string[] =>
+    verifyTileProgram({ ...program, launch: { ...program.launch, before: { ...before, grid: { ...before.grid, ...grid } } } }) // prettier-ignore
+  expect(edited({})).toEqual([])
+  const problem = 'launch: the kernel that copies has threads for the operands that it copies'
+  for (const grid of [
+    { perCta: 8 * before.threads },
+    { copied: [{ operand: 'A', inner: 'm', piece: 8 }] },
+    { limit: 0 },
+  ])
+    expect(edited(grid)).toContain(problem)
 })
 
 test('copies without elements have an address: the tensor map of the next kernel has one', () => {
