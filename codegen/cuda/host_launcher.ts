@@ -16,7 +16,7 @@ import {
 import { kernelParams, ParamNames, type KernelParam } from './kernel_params.ts'
 import { commentText, type SourceBuilder } from './source_builder.ts'
 import { KTL_VERSION } from './version.ts'
-import { launchesOf, scalarParams } from '../../compiler/ir/launch.ts'
+import { launchesOf, scalarParams, SYSTEM_BYTES } from '../../compiler/ir/launch.ts'
 import { REPACK_BATCH, ROW_BYTES } from '../../compiler/ir/repack.ts'
 import { operandNamed } from '../../compiler/ir/walk.ts'
 
@@ -210,6 +210,7 @@ function encodeMap(
   const pointer = copy ? regionStart(copy.region, regions, names) : `a->${names.operand(operand)}`
   // A map whose boxes are cut behind begins so many rows before the tensor.
   const shift = clipped?.cut === 'behind' ? clipped.rows : 0
+  const start = shift > 0 ? `(${pointer} - ${shift} * strides[0])` : copy ? `(${pointer})` : pointer
   const optional = new Set(program.axes.filter((axis) => axis.optional).map((axis) => axis.name))
   const { bits } = DTYPES[rule.dtype]
   const scale = bits < 8 ? `* ${bits} / 8` : `* ${bits / 8}`
@@ -238,9 +239,7 @@ function encodeMap(
     file.line(`const cuuint64_t strides[] = ${list(strides.length ? strides : [0])};  // bytes`)
     file.line(`const cuuint32_t box[] = ${list(box)}, steps[] = ${list(box.map(() => 1))};`)
     file.line(`result = cuTensorMapEncodeTiled(&${name}, CU_TENSOR_MAP_DATA_TYPE_${mapType(rule)}, ${box.length},`)
-    file.line(
-      `    (void*)${shift === 0 ? pointer : `(${pointer} - ${shift} * strides[0])`}, dims, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,`,
-    )
+    file.line(`    (void*)${start}, dims, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,`)
     file.line(
       `    CU_TENSOR_MAP_SWIZZLE_${rule.swizzle.toUpperCase()}, CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);`,
     )
@@ -248,7 +247,7 @@ function encodeMap(
   })
 }
 
-function printGridLimit(file: SourceBuilder, { grid, cluster }: LaunchRecipe): void {
+function printGridLimit(file: SourceBuilder, { grid, cluster, sharedMemBytes }: LaunchRecipe): void {
   if (grid.kind !== 'persistent') {
     file.line(`if (ctas > ${grid.limit}) ctas = ${grid.limit};`)
     return
@@ -267,6 +266,23 @@ function printGridLimit(file: SourceBuilder, { grid, cluster }: LaunchRecipe): v
     .lines(grid.perSm === undefined ? [] : [`sms *= ${grid.perSm};  // CTAs of an SM`])
     .line(`if (ctas > sms / ${size}) ctas = sms < ${size} ? 1 : sms / ${size};  // clusters at once`)
   clusters()
+  if (grid.perSm !== undefined && grid.perSm > 1 && size === 1 && sharedMemBytes > 0)
+    printCarveout(file, grid.perSm, sharedMemBytes)
+}
+
+/** As `sharedOf` of runtime/kernels/plan_launch.ts has it; `sms` are as many CTAs as run at once. */
+function printCarveout(file: SourceBuilder, perSm: number, sharedMemBytes: number): void {
+  const carveout = 'CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT'
+  const bytes = sharedMemBytes + SYSTEM_BYTES
+  file
+    .line('int room = 0;  // what the CTAs of an SM leave of it is L1, in which copies wait')
+    .line('result = cuDeviceGetAttribute(&room, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, device);')
+    .line('if (result != CUDA_SUCCESS) return result;')
+    .line(
+      `const long long beside = (ctas * ${perSm} + sms - 1) / sms, percent = (beside * ${bytes} * 100 + room - 1) / room;`,
+    )
+    .line(`result = cuFuncSetAttribute(function, ${carveout}, beside < ${perSm} && percent < 100 ? (int)percent : -1);`)
+    .line('if (result != CUDA_SUCCESS) return result;')
 }
 
 /** Statements that declare `ctas`. */

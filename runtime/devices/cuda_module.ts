@@ -19,11 +19,12 @@ interface Shape {
   readonly sharedMemBytes: number
   readonly programmatic?: boolean | undefined
   readonly cooperative?: boolean | undefined
+  readonly sharedPerSm?: number
 }
 
 /** LaunchShape of native/src/cuda/module.h. */
 function packShape(shape: Shape): Uint32Array {
-  const { grid, block, cluster, preferredCluster, sharedMemBytes, programmatic, cooperative } = shape
+  const { grid, block, cluster, preferredCluster, sharedMemBytes, programmatic, cooperative, sharedPerSm } = shape
   return Uint32Array.of(
     ...grid,
     ...block,
@@ -32,6 +33,7 @@ function packShape(shape: Shape): Uint32Array {
     sharedMemBytes,
     programmatic ? 1 : 0,
     cooperative ? 1 : 0,
+    sharedPerSm ?? 0,
   )
 }
 

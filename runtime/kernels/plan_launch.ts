@@ -63,8 +63,19 @@ export function planLaunch(recipe: LaunchRecipe, bindings: LaunchBindings, devic
     ...(recipe.fallbackCluster && { preferredCluster: recipe.cluster }),
     sharedMemBytes: recipe.sharedMemBytes,
     ...(partsMeet(recipe, bindings, ctas) && { cooperative: true }),
+    ...sharedOf(recipe, ctas, device),
     params: packParameters(recipe, bindings),
   }
+}
+
+/**
+ * Copies that TMA does not make wait in L1, which has what shared memory leaves. Drivers leave room for as many CTAs as fit an SM; of a small grid
+ * there are fewer, and 40000x26x1300 in tiles of 128x32x32 takes 81 us on an H200 where L1 has 28 KB, 52 where it has 124.
+ */
+function sharedOf({ grid, cluster, sharedMemBytes }: LaunchRecipe, ctas: number, room: Room): { sharedPerSm?: number } {
+  if (grid.kind !== 'persistent' || volumeOf(cluster) > 1 || sharedMemBytes === 0) return {}
+  const beside = Math.ceil(ctas / room.smCount)
+  return beside < besideOf(grid, sharedMemBytes, room) ? { sharedPerSm: beside * (sharedMemBytes + SYSTEM_BYTES) } : {}
 }
 
 /** Do all parts of k run at once, and wait for each other? As the kernel itself decides it. */
@@ -150,14 +161,19 @@ const blocksOf = ({ tiles }: PersistentGrid, bindings: Pick<LaunchBindings, 'ext
  */
 function residentOf(
   { cluster, fallbackCluster, sharedMemBytes }: LaunchRecipe,
-  { perSm = 1 }: PersistentGrid,
-  { smCount, sharedBytesPerSm = 0, clusters = [] }: Room,
+  grid: PersistentGrid,
+  room: Room,
 ): number {
   const size = volumeOf(cluster)
-  const counted = fallbackCluster ? undefined : countedClusters(clusters, size)
+  const counted = fallbackCluster ? undefined : countedClusters(room.clusters ?? [], size)
+  const beside = besideOf(grid, sharedMemBytes, room)
+  return Math.max(1, Math.min(counted ?? Infinity, Math.floor((room.smCount * beside) / size)))
+}
+
+/** CTAs that an SM has room for. */
+function besideOf({ perSm = 1 }: PersistentGrid, sharedMemBytes: number, { sharedBytesPerSm = 0 }: Room): number {
   const fit = sharedBytesPerSm > 0 ? Math.floor(sharedBytesPerSm / (sharedMemBytes + SYSTEM_BYTES)) : perSm
-  const beside = Math.max(1, Math.min(perSm, fit))
-  return Math.max(1, Math.min(counted ?? Infinity, Math.floor((smCount * beside) / size)))
+  return Math.max(1, Math.min(perSm, fit))
 }
 
 function ctasOf(rule: GridRule & { kind: 'elements' }, bindings: LaunchBindings): number {

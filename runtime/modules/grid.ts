@@ -29,6 +29,8 @@ export interface PlannedLaunch extends LaunchShape {
   readonly programmatic?: boolean
   /** All CTAs run at the same time. */
   readonly cooperative?: boolean
+  /** Bytes of shared memory that the CTAs of an SM take together; what an SM has beyond is better used as L1. Absent: the driver guesses. */
+  readonly sharedPerSm?: number
   /** The parameter block. */
   readonly params: Uint8Array
 }

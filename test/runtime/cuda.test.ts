@@ -294,6 +294,24 @@ describe.skipIf(skipped !== '')(`the CUDA device, on a stand-in for the driver${
       ])
     })
 
+    test('of a grid that leaves SMs with fewer CTAs than fit tell the driver once how much shared memory those take', () => {
+      const [A, D] = [device.empty('f32', [8, 4]), device.empty('f32', [8, 4])]
+      const tiles = [{ axis: 'm', extent: 1 }]
+      const small: LaunchRecipe = { ...recipe, entry: 'fill', params: [recipe.params[0]!, { kind: 'extent', axis: 'm' }], sharedMemBytes: 31 << 10, grid: { kind: 'persistent', dynamic: false, perSm: 4, tiles } } // prettier-ignore
+      const prepared = prepare(A, D, artifactOf(small))
+      driver.calls()
+      prepared.launch()
+      prepared.launch()
+      expect(driver.calls('setFunctionAttribute', 'launch')).toMatchObject([
+        { kernel: 'mixed' },
+        // CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT: 32 of 228 KB, in per cent
+        { call: 'setFunctionAttribute', kernel: 'fill', attribute: 9, value: 15 },
+        { kernel: 'fill', grid: [8, 1, 1] },
+        { kernel: 'mixed' },
+        { kernel: 'fill' },
+      ])
+    })
+
     test('go into graphs, and copies know the streams they ran on', async () => {
       const [A, D] = [device.empty('f32', [8, 4]), device.empty('f32', [8, 4])]
       const prepared = prepare(A, D, artifactOf())

@@ -145,6 +145,19 @@ describe('the grid', () => {
     expect(gridSize(four, many, { smCount: 10, sharedBytesPerSm: 16 * 1024 })).toBe(10)
   })
 
+  test('leaves to L1 what its CTAs do not take of shared memory, where SMs have fewer of them than fit', () => {
+    const grid = { ...recipe.grid, perSm: 4 } as LaunchRecipe['grid']
+    const four: LaunchRecipe = { ...recipe, sharedMemBytes: 31 * 1024, grid }
+    const sharedOf = (recipe: LaunchRecipe, tiles: number) =>
+      planLaunch(recipe, bindings(128 * tiles, 64, 8), { smCount: 10, sharedBytesPerSm: 228 * 1024 })!.sharedPerSm
+    expect(sharedOf(four, 3)).toBe(32 * 1024)
+    expect(sharedOf(four, 11)).toBe(64 * 1024)
+    expect(sharedOf(four, 31)).toBeUndefined()
+    expect(sharedOf(four, 1000)).toBeUndefined()
+    expect(sharedOf({ ...four, cluster: [2, 1, 1] }, 2)).toBeUndefined()
+    expect(sharedOf(recipe, 3)).toBeUndefined()
+  })
+
   test('is whole clusters', () => {
     const pairs: LaunchRecipe = { ...recipe, cluster: [2, 1, 1] }
     expect(gridSize(pairs, bindings(384, 64, 8), { smCount: 148 })).toBe(6)

@@ -38,6 +38,7 @@ enum class FunctionAttribute : int {
   StaticSharedBytes = 1,
   Registers = 4,
   MaxDynamicSharedBytes = 8,
+  PreferredSharedCarveout = 9,
   NonPortableClusterAllowed = 14,
 };
 
@@ -79,6 +80,7 @@ enum class JitOption : int { ErrorLogBuffer = 5, ErrorLogBufferBytes = 6 };
 constexpr unsigned kStreamNonBlocking = 1;                           // CU_STREAM_NON_BLOCKING
 constexpr unsigned kEventBlockingSync = 1, kEventDisableTiming = 2;  // CU_EVENT_*
 constexpr int kCaptureRelaxed = 2;                                   // CU_STREAM_CAPTURE_MODE_RELAXED
+constexpr int kDriversCarveout = -1;                                 // CU_SHAREDMEM_CARVEOUT_DEFAULT
 constexpr unsigned kHostAllocPortable = 1;                           // CU_MEMHOSTALLOC_PORTABLE
 
 }  // namespace ktl::cuda

@@ -1,4 +1,5 @@
 #include "module.h"
+#include <algorithm>
 #include <cstring>
 
 namespace ktl::cuda {
@@ -150,6 +151,17 @@ KernelLaunch::KernelLaunch(GpuModule& module, GpuFunction& function, const Launc
     attribute.id = LaunchAttributeId::Cooperative;
     attribute.value.cooperative = 1;
   }
+  if (shape.sharedPerSm > 0) {
+    const int room = gpu.attribute(DeviceAttribute::MaxSharedBytesPerSm);
+    const auto percent = (int64_t{shape.sharedPerSm} * 100 + room - 1) / room;
+    sharedPercent_ = static_cast<int>(std::min(percent, int64_t{100}));
+  }
+}
+
+void KernelLaunch::preferShared(Gpu& gpu) {
+  gpu.check(gpu.driver().setFunctionAttribute(function_->handle, FunctionAttribute::PreferredSharedCarveout, sharedPercent_),
+            "cuFuncSetAttribute", function_->name);
+  function_->sharedPercent = sharedPercent_;
 }
 
 void KernelLaunch::patch(size_t offset, Address address) {

@@ -20,6 +20,7 @@ struct GpuFunction {
   int staticSharedBytes = 0, registers = 0, maxThreads = 0;
   int dynamicSharedBytes = 0;        // allowed so far
   bool nonPortableClusters = false;  // allowed so far
+  int sharedPercent = kDriversCarveout;  // of the last launch
 };
 
 class GpuModule {
@@ -45,6 +46,7 @@ struct LaunchShape {
   uint32_t sharedMemBytes;
   uint32_t programmatic;  // may start before the launch before it has ended
   uint32_t cooperative;   // all CTAs run at the same time
+  uint32_t sharedPerSm;   // bytes of all CTAs of an SM, the rest being L1; 0: as the driver likes
 };
 
 // A launch with everything but the stream: the driver is handed pointers to what lies here.
@@ -56,6 +58,7 @@ class KernelLaunch {
 
   void patch(size_t offset, Address address);
   void launch(Gpu& gpu, GpuStream& stream) {
+    if (function_->sharedPercent != sharedPercent_) preferShared(gpu);
     config_.stream = stream.handle;
     config_.attributes = attributes_;
     stream.recent.add(function_->name);
@@ -64,6 +67,8 @@ class KernelLaunch {
   }
 
  private:
+  void preferShared(Gpu& gpu);
+
   // A tensor map lies at a multiple of 64 in the block, and wants to lie so in memory.
   static constexpr size_t kAlignment = 128;
   struct Line {
@@ -76,6 +81,7 @@ class KernelLaunch {
   std::vector<Line> block_;
   std::vector<void*> pointers_;  // one for each parameter
   size_t bytes_;
+  int sharedPercent_ = kDriversCarveout;
 };
 
 }  // namespace ktl::cuda

@@ -456,6 +456,12 @@ extern "C" CUresult ktl__golden_launch(CUfunction function, CUstream stream, con
   if (result != CUDA_SUCCESS) return result;
   sms *= 2;  // CTAs of an SM
   if (ctas > sms / 1) ctas = sms < 1 ? 1 : sms / 1;  // clusters at once
+  int room = 0;  // what the CTAs of an SM leave of it is L1, in which copies wait
+  result = cuDeviceGetAttribute(&room, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, device);
+  if (result != CUDA_SUCCESS) return result;
+  const long long beside = (ctas * 2 + sms - 1) / sms, percent = (beside * 35840 * 100 + room - 1) / room;
+  result = cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, beside < 2 && percent < 100 ? (int)percent : -1);
+  if (result != CUDA_SUCCESS) return result;
   CUdeviceptr p0 = a->op_A;
   long long p1 = a->op_A_stride_m;
   long long p2 = a->op_A_stride_k;
