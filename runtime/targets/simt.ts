@@ -65,7 +65,7 @@ export const SIMT_CONSTANTS = {
   rows: 1.02,
   unaligned: 0.51,
   runs: 1.48,
-  runsUnaligned: 1.11,
+  runsUnaligned: 0.95,
   /** What the few cost of DRAM, where it is they that are large. */
   scattered: 2.07,
   /** Until code and parameters have come from memory, beyond what other kernels take. */
@@ -80,7 +80,7 @@ export const SIMT_CONSTANTS = {
    * and across it.
    */
   chunk: 1.18,
-  across: 2.49,
+  across: 2.7,
   round: 4.1,
   roundAcross: 5.21,
   /** Patches: for an element of a factor on its way to shared memory, for one of a result, and for a cycle of its arithmetic. */
