@@ -67,6 +67,12 @@ export const SM80_CONSTANTS = {
   fetched: 700,
   /** A barrier of the CTA, and the first fragments behind it. */
   step: 38,
+  /**
+   * Of a scheduler, for a step of each of its warps: barrier, stages and the loop itself, and for an operand that is copied in less than 16 bytes, where its
+   * copies begin. To 46 products of few rows or columns and a long k on an H200 (seed 1223), of which tiles with steps of 16 were chosen too often.
+   */
+  loop: 30,
+  begins: 30,
   /** Copies through registers, of one element each: bytes of an SM in a cycle. */
   gather: 8,
   /** A column of 16 rows: what is stored in vectors and element by element, beyond arithmetic. */
@@ -139,8 +145,10 @@ export function estimateSm80(
   const l2 = (plan.stageBytes * busy) / sharing / machine.l2Bytes
   const gathered = [a, ...b].reduce((sum, { source, tileBytes }) => sum + (source === 'gather' ? tileBytes : 0), 0)
   const shifted = [a, ...b].filter((operand) => operand.shifted)
+  const pieces = [a, ...b].filter(({ source, copyBytes }) => source === 'copy' && copyBytes! < 16)
   const issued =
     mma +
+    ((warps[0] * warps[1] * plan.deep) / 4) * (costs.loop + pieces.length * costs.begins) +
     promotionCycles(plan, costs) +
     laneLoads(plan, kBytes) * costs.lanes +
     elementCopies(plan, costs) +
