@@ -71,7 +71,7 @@ export const SM80_CONSTANTS = {
    * Of a scheduler, for a step of each of its warps: barrier, stages and the loop itself, and for an operand that is copied in less than 16 bytes, where its
    * copies begin. To 46 products of few rows or columns and a long k on an H200 (seed 1223), of which tiles with steps of 16 were chosen too often.
    */
-  loop: 30,
+  loop: 60,
   begins: 30,
   /** Copies through registers, of one element each: bytes of an SM in a cycle. */
   gather: 8,
@@ -97,6 +97,8 @@ export const SM80_CONSTANTS = {
   promote: 2,
   /** Share of a load's latency that each further round of sums of parts costs whoever adds them. */
   found: 0.3,
+  /** Of CTAs that wait for each other's parts, for each of them: all count themselves in one place. To products with 16 to 64 parts on an H200. */
+  meeting: 30,
   /** How well computing and DRAM traffic hide each other, as on SM90: 0 is not at all. */
   overlap: 1.23,
   /** More of it for each CTA that lies beside another one: one waits while the other computes. To 230 drawn products and 96 ragged ones on an H200. */
@@ -175,7 +177,7 @@ export function estimateSm80(
     ? 0
     : meets
       ? // Each sums a share of all, and the last one reads the totals.
-        3 * exchange
+        3 * exchange + parts * costs.meeting
       : parts * exchange - (parts - 1 - (roundsOf(plan.exchange) - 1) * costs.found) * machine.loadLatency
   const finish = Math.ceil(cut / slots) * (others + epilogue)
   const whole = wholeWaves * (kAll * step + epilogue)

@@ -191,9 +191,6 @@ export const SM90_CONSTANTS = {
   kept: 0.3,
 }
 
-/** Stages through which CTAs stay side by side: what they load is one row after the other, for DRAM too. */
-const IN_STEP = 128
-
 const STORES = { tma: 'column', rows: 'rows', direct: 'direct' } as const
 
 export type Sm90Constants = Readonly<typeof SM90_CONSTANTS>
@@ -285,7 +282,7 @@ export function estimateSm90(
   const sums = plan.exchange === null ? 0 : cut * exchangedBytes(plan.exchange, cluster.size)
   const spilt = 2 * Math.max(0, sums - costs.partsHeld)
   // All tiles at once, each from the beginning of k.
-  const inStep = waves === 1 && splits * parts === 1 && kTiles <= IN_STEP
+  const inStep = waves === 1 && splits * parts === 1
   const stored = plan.epilogue.outputs.reduce((bytes, { operand }) => bytes + bytesOf(operand, extents), 0)
   const dram =
     start +

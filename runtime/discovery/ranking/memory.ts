@@ -1,6 +1,6 @@
 /** What operands and outputs cost in DRAM and L2: bytes, ends of rows, rows far apart, and lines that all CTAs ask for at once. */
 import { DTYPES } from '../../../compiler/dtypes.ts'
-import { repackedOf } from '../../../compiler/ir/repack.ts'
+import { copiedRows, repackedOf, threadsOfRow } from '../../../compiler/ir/repack.ts'
 import type { TensorOperand, TensorProgram } from '../../../compiler/ir/tensor.ts'
 import type { Machine } from './machine.ts'
 import type { Extents } from './rank.ts'
@@ -132,11 +132,19 @@ export function crowdOf({ operand, boxExtents }: Boxes, others: number, extents:
 
 /** Of a launch before another one on a stream: modelled, not measured. */
 const LAUNCH_MICROSECONDS = 2.5
+/** Of all threads that copy rows: of short ones many have few elements. To ragged and drawn products on an H200. */
+const THREAD_MICROSECONDS = 15e-6
 
 /** Microseconds for copies of operands with aligned rows, made by a launch of its own: each is read and written once. */
 export function repackTime(program: TensorProgram, extents: Extents, { dramBytes, clock }: Machine): number {
   const repacked = repackedOf(program)
   if (repacked.length === 0) return 0
   const bytes = repacked.reduce((sum, operand) => sum + bytesOf(operand, extents), 0)
-  return LAUNCH_MICROSECONDS + ((2 * bytes) / (dramBytes * clock)) * 1e6
+  const threads = repacked.reduce((sum, operand) => {
+    const { inner, piece } = copiedRows(operand)
+    const length = extents[inner] ?? 1
+    const rows = operand.axes.reduce((product, axis) => product * (axis === inner ? 1 : (extents[axis] ?? 1)), 1)
+    return sum + rows * threadsOfRow(Math.ceil(length / piece))
+  }, 0)
+  return LAUNCH_MICROSECONDS + Math.max(((2 * bytes) / (dramBytes * clock)) * 1e6, threads * THREAD_MICROSECONDS)
 }
