@@ -15,6 +15,7 @@ import { writeFiles } from '../files/safe_write.ts'
 import type { Context } from './context.ts'
 import { EXIT, type ExitCode } from './exit.ts'
 import { illegal } from './options.ts'
+import type { Json } from './output.ts'
 
 export interface SuiteCommand {
   readonly device: DeviceSpec
@@ -51,17 +52,23 @@ export async function benchSuite(command: SuiteCommand, context: Context): Promi
     peer = found.peer
     checkRoom(device, problems, limits, peer === null ? 1 : 2)
     const options: SuiteOptions = { device, timer, peer, tried: command.top ?? 1, rounds: command.rounds, seed: command.seed, signal } // prettier-ignore
+    const peak = peakOf(deviceKey(device))
     const results: SuiteResult[] = []
     const failures: SuiteFailure[] = []
     const progress = out.progress('measuring', 'problems')
     for (const [i, problem] of problems.entries()) {
       signal.throwIfAborted()
       void prefetch(problems[i + 1], options)
+      // What is known is told at once: of a run that is ended early, too.
       try {
-        results.push(await measureProblem(problem, options))
+        const result = await measureProblem(problem, options)
+        results.push(result)
+        out.record('problem', recordOf(result, timer.cyclesPerMs, peak))
       } catch (error) {
         if (signal.aborted) throw error
-        failures.push({ problem, reason: (error as Error).message.split('\n')[0]! })
+        const [reason] = (error as Error).message.split('\n') as [string]
+        failures.push({ problem, reason })
+        out.record('failure', { name: problem.name, reason })
       }
       progress.update(i + 1, problems.length)
     }
@@ -72,7 +79,7 @@ export async function benchSuite(command: SuiteCommand, context: Context): Promi
       `against   ${found.said}`,
       `times     ${timer.kind}; ${options.tried === 1 ? 'the instance that callers get' : `the fastest of the first ${options.tried} instances`}, ${options.rounds} rounds`,
     ]
-    const report: SuiteReport = { head, results, failures, tried: options.tried, times: timer.kind, cyclesPerMs: timer.cyclesPerMs, peak: peakOf(deviceKey(device)) } // prettier-ignore
+    const report: SuiteReport = { head, results, failures, tried: options.tried, times: timer.kind, cyclesPerMs: timer.cyclesPerMs, peak } // prettier-ignore
     await tell(report, command, context)
     timer.close()
     return results.length === 0 || wrongOf(report).length > 0 ? EXIT.failed : EXIT.pass
@@ -128,20 +135,27 @@ async function findPeer(device: Device, python?: string): Promise<{ peer: Peer |
 
 const ordinalOf = ({ name }: Device): number => Number(/^cuda:(\d+)/.exec(name)?.[1] ?? 0)
 
+function recordOf(
+  result: SuiteResult,
+  cyclesPerMs: number | null,
+  peak: SuiteReport['peak'],
+): Readonly<Record<string, Json>> {
+  const { problem, kernelName, place, ours, first, tried, theirs, error, right } = result
+  const { name, group, shape, a, b, out, orderA = 'mk', orderB, fusion } = problem
+  const timed = (milliseconds: number): Readonly<Record<string, number>> =>
+    cyclesPerMs === null ? { milliseconds } : { modelledCycles: Math.round(milliseconds * cyclesPerMs) }
+  return {
+    name, type: group.replace('random ', ''), dims: { ...shape }, a, b, out, orderA, orderB, epilogue: fusion?.name ?? null,
+    operations: operationsOf(problem), bytes: bytesOf(problem), instance: kernelName, place,
+    ...(cyclesPerMs === null ? { ours: { ...ours } } : timed(ours.median)), ofRoof: shareOfRoof(result, peak),
+    firstChoice: first.median / ours.median, tried: tried.map(({ kernelName: instance, place, milliseconds }) => ({ instance, place, ...timed(milliseconds) })),
+    theirs: theirs && { ...theirs }, ratio: theirs && theirs.median / ours.median, error, right,
+  } // prettier-ignore
+}
+
 async function tell(report: SuiteReport, { html, out: file }: SuiteCommand, { out }: Context): Promise<void> {
   const text = suiteText(report)
   out.text(text)
-  for (const result of report.results) {
-    const { problem, kernelName, place, ours, first, theirs, error, right } = result
-    const { name, group, shape, a, b, out: type, orderA = 'mk', orderB, fusion } = problem
-    const time = report.cyclesPerMs === null ? { ours: { ...ours } } : { modelledCycles: Math.round(ours.median * report.cyclesPerMs) } // prettier-ignore
-    out.record('problem', {
-      name, type: group.replace('random ', ''), dims: { ...shape }, a, b, out: type, orderA, orderB, epilogue: fusion?.name ?? null,
-      operations: operationsOf(problem), bytes: bytesOf(problem), instance: kernelName, place, ...time, ofRoof: shareOfRoof(result, report.peak),
-      firstChoice: first.median / ours.median, theirs: theirs && { ...theirs }, ratio: theirs && theirs.median / ours.median, error, right,
-    }) // prettier-ignore
-  }
-  for (const { problem, reason } of report.failures) out.record('failure', { name: problem.name, reason })
   const summary = summaryOf(report)
   out.record('suite', { head: report.head, times: report.times, summary: summary && { ...summary, first: summary.first && { ...summary.first } } }) // prettier-ignore
   const company = companyOf(report.results)

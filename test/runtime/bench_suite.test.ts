@@ -84,6 +84,9 @@ describe('the command on a virtual device', () => {
     const lines = records(await command([...args, '--json']))
     expect(lines.map(({ kind }) => kind)).toEqual(['problem', 'problem', 'problem', 'problem', 'suite'])
     expect(lines[0]).toMatchObject({ theirs: null, ratio: null, right: null, modelledCycles: expect.any(Number) })
+    const [{ tried, instance }] = records(await command([...args, '--json', '--top', '3'])) as [Record<string, unknown>]
+    expect(tried).toHaveLength(3)
+    expect(tried).toContainEqual({ instance, place: expect.any(Number), modelledCycles: expect.any(Number) })
     expect(lines.at(-1)).toMatchObject({ times: 'modelled', summary: { value: 'of roof', problems: 4 } })
   })
 

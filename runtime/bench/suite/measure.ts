@@ -24,6 +24,8 @@ export interface SuiteResult {
   readonly ours: Summary
   /** The cost model's first choice, in the same rounds. */
   readonly first: Summary
+  /** All that were tried, the fastest of the search first. */
+  readonly tried: readonly { readonly kernelName: string; readonly place: number; readonly milliseconds: number }[]
   /** The library's; null: there is none, or it does not take the problem. */
   readonly theirs: Summary | null
   /** ‖out − expected‖ / ‖expected‖; null: not a number, or nobody to ask. */
@@ -93,6 +95,11 @@ export async function measureProblem(problem: Problem, options: SuiteOptions): P
       work: workOf(subject.kernel.plan.program, subject.kernel.call(opened.args).extents),
       ours: isFirst ? first : ours,
       first,
+      tried: ranking.map(({ subject, place, milliseconds }) => ({
+        kernelName: subject.kernel.metadata.kernelName,
+        place,
+        milliseconds,
+      })),
       theirs,
       error,
       right: peer === null ? null : error !== null && error <= boundOf(problem),
