@@ -4,7 +4,7 @@
  *   node dist/bench/collect.js --out bench/data/sm90_h200.jsonl [--model sm90] [--kernels 24] [--seconds 540] [--prepared DIR]
  *
  * `--model all` times the kernels of every kind that callers may get side by side, of each as many.
- * `--drawn SEED:COUNT` takes so many problems of `ktl bench --suite random`, of at most a TFLOP and 2 GB each, instead of those of
+ * `--drawn SEED:COUNT` takes so many problems of `ktl bench --suite random`, of at most a TFLOP and 4 GB each (2 GB and extents to 32,768 up to seed 1221), instead of those of
  * gpu/problems.ts; `--least FLOP` leaves out what a launch takes longer than, `--deep` all but
  * those with few tiles and a long k, `--few` all but those of 2 to 8 rows or columns.
  * `--shapes MxNxK[:type:mk|km:nk|kn:epilogue],…` takes these; bf16 with A and B contiguous along k, without an epilogue, where nothing is said.
@@ -65,7 +65,7 @@ const { values } = parseArgs({
 
 /** Of kernel time in a round, milliseconds. */
 const ROUND = { targetMs: 6, least: 4, most: 40 } as const
-const MOST_DRAWN: Limits = { extent: 32_768, operations: 1e12, bytes: 2e9 }
+const MOST_DRAWN: Limits = { extent: 65_536, operations: 1e12, bytes: 4e9 }
 /** So many are drawn for each that is taken. */
 const SURPLUS = 40
 /** For one problem. */
