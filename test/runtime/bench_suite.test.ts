@@ -18,6 +18,9 @@ import { Peer } from '../../runtime/bench/suite/peer.ts'
 import { compareWith } from '../../runtime/bench/suite/turns.ts'
 import { suiteHtml, suiteText, summaryOf, type SuiteReport } from '../../runtime/bench/suite/report.ts'
 import { createTimer } from '../../runtime/bench/timer.ts'
+import { runCommand } from '../../runtime/cli/command.ts'
+import { EXIT } from '../../runtime/cli/exit.ts'
+import { Output } from '../../runtime/cli/output.ts'
 import { peakOf } from '../../runtime/bench/peaks.ts'
 import { openDevice } from '../../runtime/index.ts'
 import { packageRoot } from '../../runtime/files/package_root.ts'
@@ -81,13 +84,23 @@ describe('the command on a virtual device', () => {
     expect(page.match(/<circle /g)).toHaveLength(4)
     expect(page).toContain('Modelled by the virtual device, not measured')
     expect(page).not.toMatch(/https?:|src=|@import|url\(|NaN|Infinity/)
-    const lines = records(await command([...args, '--json']))
+    const lines = records(await command([...args, '--json', '--top', '2']))
     expect(lines.map(({ kind }) => kind)).toEqual(['problem', 'problem', 'problem', 'problem', 'suite'])
-    expect(lines[0]).toMatchObject({ theirs: null, ratio: null, right: null, modelledCycles: expect.any(Number) })
-    const [{ tried, instance }] = records(await command([...args, '--json', '--top', '3'])) as [Record<string, unknown>]
-    expect(tried).toHaveLength(3)
-    expect(tried).toContainEqual({ instance, place: expect.any(Number), modelledCycles: expect.any(Number) })
+    const [{ tried, instance, ...first }] = lines as [Record<string, unknown>]
+    expect(first).toMatchObject({ theirs: null, ratio: null, right: null, modelledCycles: expect.any(Number) })
+    expect(tried).toHaveLength(2)
+    expect(tried).toContainEqual({ instance, place: first.place, modelledCycles: expect.any(Number) })
     expect(lines.at(-1)).toMatchObject({ times: 'modelled', summary: { value: 'of roof', problems: 4 } })
+  })
+
+  test('tells each problem at once: of a run that is ended early, too', async () => {
+    const controller = new AbortController()
+    let told = ''
+    const stdout = { write: (text: string) => ((told += text), controller.abort()) }
+    const out = new Output(stdout, { write: () => {} })
+    const args = [...SUITE, '--seed', '3', '--count', '4', '--most-extent', '32', '--json']
+    expect(await runCommand(args, { out, signal: controller.signal })).toBe(EXIT.interrupted)
+    expect(records({ stdout: told }).map(({ kind }) => kind)).toEqual(['problem'])
   })
 
   const wrong: readonly (readonly [string, readonly string[], string])[] = [

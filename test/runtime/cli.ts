@@ -48,7 +48,7 @@ export function ktl(args: readonly string[], { env, stdin, cwd = ROOT, started }
 }
 
 /** The records of a `--json` call. */
-export function records({ stdout }: Ended): Record<string, unknown>[] {
+export function records({ stdout }: Pick<Ended, 'stdout'>): Record<string, unknown>[] {
   return stdout.trimEnd().split('\n').filter((line) => line !== '').map((line) => JSON.parse(line) as Record<string, unknown>) // prettier-ignore
 }
 
