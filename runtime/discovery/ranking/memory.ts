@@ -108,6 +108,10 @@ export function pagedBytes(
   }, 0)
 }
 
+/** Rows along `inner`. */
+const rowsOf = ({ axes }: TensorOperand, inner: string, extents: Extents): number =>
+  axes.reduce((product, axis) => product * (axis === inner ? 1 : (extents[axis] ?? 1)), 1)
+
 /** As the loads of a tile have it: `boxExtents`, the innermost first. */
 interface Boxes {
   readonly operand: TensorOperand
@@ -125,7 +129,7 @@ export function crowdOf({ operand, boxExtents }: Boxes, others: number, extents:
   const rowBytes = operand.divisibility === 'repacked' ? Math.ceil(exact / 16) * 16 : exact
   const cut = rowBytes % (boxExtents[0] * DTYPES[operand.dtype].storageBytes)
   if (cut === 0) return 0
-  const rows = operand.axes.reduce((product, axis) => product * (axis === inner ? 1 : (extents[axis] ?? 1)), 1)
+  const rows = rowsOf(operand, inner, extents)
   const lines = Math.max(1, rows * Math.min(1, rowBytes / LINE_BYTES))
   return ((rows * others) / Math.sqrt(lines)) * (cut % SECTOR_BYTES === 0 ? whole : 1)
 }
@@ -142,9 +146,7 @@ export function repackTime(program: TensorProgram, extents: Extents, { dramBytes
   const bytes = repacked.reduce((sum, operand) => sum + bytesOf(operand, extents), 0)
   const threads = repacked.reduce((sum, operand) => {
     const { inner, piece } = copiedRows(operand)
-    const length = extents[inner] ?? 1
-    const rows = operand.axes.reduce((product, axis) => product * (axis === inner ? 1 : (extents[axis] ?? 1)), 1)
-    return sum + rows * threadsOfRow(Math.ceil(length / piece))
+    return sum + rowsOf(operand, inner, extents) * threadsOfRow(Math.ceil((extents[inner] ?? 1) / piece))
   }, 0)
   return LAUNCH_MICROSECONDS + Math.max(((2 * bytes) / (dramBytes * clock)) * 1e6, threads * THREAD_MICROSECONDS)
 }
