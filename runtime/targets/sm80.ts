@@ -147,16 +147,16 @@ export function estimateSm80(
   const l2 = (plan.stageBytes * busy) / sharing / machine.l2Bytes
   const gathered = [a, ...b].reduce((sum, { source, tileBytes }) => sum + (source === 'gather' ? tileBytes : 0), 0)
   const shifted = [a, ...b].filter((operand) => operand.shifted)
-  const pieces = [a, ...b].filter(({ source, copyBytes }) => source === 'copy' && copyBytes! < 16)
+  const schedulerWarps = (warps[0] * warps[1] * plan.deep) / 4
   const issued =
     mma +
-    ((warps[0] * warps[1] * plan.deep) / 4) * (costs.loop + pieces.length * costs.begins) +
+    schedulerWarps * (costs.loop + inPieces(plan).length * costs.begins) +
     promotionCycles(plan, costs) +
     laneLoads(plan, kBytes) * costs.lanes +
     elementCopies(plan, costs) +
     shiftedRegisters(plan) * costs.shifted +
     settledWords(plan) * costs.settled +
-    ((warps[0] * warps[1] * plan.deep) / 4) * shifted.length * costs.addresses
+    schedulerWarps * shifted.length * costs.addresses
   const work = Math.max(issued, smem, l2) + gathered / costs.gather
   // CTAs of an SM share it; alone, one waits for its barriers.
   // What goes through registers is waited for, from memory and from shared memory.
@@ -165,7 +165,7 @@ export function estimateSm80(
   // Of two stages, one is computed when the copies of the other are issued: they come behind it.
   const behind = plan.stages === 2 ? issued - mma + costs.copied * machine.loadLatency : 0
   // Between two barriers, where nothing hides how long each warp takes.
-  const settling = (costs.alone * settledWords(plan) * costs.settled * 4) / (warps[0] * warps[1] * plan.deep)
+  const settling = (costs.alone * settledWords(plan) * costs.settled) / schedulerWarps
   const step = Math.max(work * sharing, work + settling + costs.step + shifts, waiting, behind)
   const epilogue = epilogueCycles(plan, extents, costs) * sharing
   const exchange = exchangeCycles(plan, busy, machine)
@@ -212,10 +212,13 @@ export function estimateSm80(
 const subtilesOf = ({ warpTile: [rows, columns], epilogue }: Sm80Plan): number =>
   (rows / 16) * (columns / epilogue.subtileColumns)
 
+/** Operands that are copied in less than 16 bytes. */
+const inPieces = ({ a, b }: Sm80Plan): readonly OperandPlan[] =>
+  [a, ...b].filter(({ source, copyBytes }) => source === 'copy' && copyBytes !== 16)
+
 /** Of one k tile, by each scheduler: copies of less than 16 bytes. */
-const elementCopies = ({ a, b }: Sm80Plan, costs: Sm80Constants): number =>
-  [a, ...b].reduce((sum, { operand, source, copyBytes, tileBytes, dealt }) => {
-    if (source !== 'copy' || copyBytes! === 16) return sum
+const elementCopies = (plan: Sm80Plan, costs: Sm80Constants): number =>
+  inPieces(plan).reduce((sum, { operand, copyBytes, tileBytes, dealt }) => {
     const isWord = DTYPES[operand.dtype].storageBytes < copyBytes!
     return sum + (tileBytes / copyBytes! / 128) * (dealt ? costs.dealt : isWord ? costs.word : costs.copy)
   }, 0)
