@@ -22,8 +22,8 @@ interface Shape {
   readonly sharedPerSm?: number
 }
 
-/** LaunchShape of native/src/cuda/module.h. */
-function packShape(shape: Shape): Uint32Array {
+/** LaunchShape of native/src/cuda/module.h. `room`: shared memory of an SM, bytes; 0: nobody says. */
+function packShape(shape: Shape, room: number): Uint32Array {
   const { grid, block, cluster, preferredCluster, sharedMemBytes, programmatic, cooperative, sharedPerSm } = shape
   return Uint32Array.of(
     ...grid,
@@ -33,7 +33,7 @@ function packShape(shape: Shape): Uint32Array {
     sharedMemBytes,
     programmatic ? 1 : 0,
     cooperative ? 1 : 0,
-    sharedPerSm ?? 0,
+    room > 0 ? Math.min(100, Math.ceil((100 * (sharedPerSm ?? 0)) / room)) : 0,
   )
 }
 
@@ -56,9 +56,11 @@ export class CudaModule implements ModuleBackend {
   readonly sharedBytes: number
   readonly #device: Device
   readonly #native: NativeCudaModule
+  readonly #sharedPerSm: number
 
   constructor(device: Device, native: NativeCudaModule) {
     this.#device = device
+    this.#sharedPerSm = device.properties.sharedBytesPerSm
     this.#native = native
     this.functions = native.functions
     this.sharedBytes = device.properties.sharedBytesPerBlock
@@ -87,14 +89,15 @@ export class CudaModule implements ModuleBackend {
     { shape, params, stream, options: { programmatic, cooperative, signal } }: CheckedLaunch,
   ): void {
     const index = this.#indexOf(fn.name)
-    const words = packShape({ ...shape, programmatic, cooperative })
+    const words = packShape({ ...shape, programmatic, cooperative }, this.#sharedPerSm)
     const start = (): void => guard(() => this.#native.launch(index, words, params, (stream as CudaStream).id))
     stream.submit(start, { signal })
   }
 
   prepare(cuda: NativeCuda, device: NativeCudaDevice, plans: readonly PlannedLaunch[]): CudaLaunch {
     const native = new cuda.CudaLaunch(device)
-    for (const plan of plans) native.add(this.#native, this.#indexOf(plan.entry), packShape(plan), plan.params)
+    for (const plan of plans)
+      native.add(this.#native, this.#indexOf(plan.entry), packShape(plan, this.#sharedPerSm), plan.params)
     return new CudaLaunch(native)
   }
 

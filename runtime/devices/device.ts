@@ -220,6 +220,8 @@ export interface LaunchOptions extends ExecutionOptions {
   readonly preferredCluster?: Dim3
   /** Dynamic shared memory, bytes. */
   readonly sharedMemBytes?: number
+  /** Bytes of shared memory that all CTAs of an SM take: a GPU has the rest as L1. Default: the driver leaves room for as many CTAs as fit. */
+  readonly sharedPerSm?: number
   /** One value for each parameter, or the whole parameter block. */
   readonly params: readonly LaunchParam[] | Uint8Array
   /** Tensors that the launch uses without naming them in `params`: copies and frees wait for it. */

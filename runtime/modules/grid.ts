@@ -19,6 +19,8 @@ export interface LaunchShape {
   /** Clusters of this shape run where they fit; `cluster` is what runs elsewhere. */
   readonly preferredCluster?: Triple
   readonly sharedMemBytes: number
+  /** Of all CTAs of an SM; absent: the driver guesses. */
+  readonly sharedPerSm?: number
 }
 
 /** A launch with nothing left to check. */
@@ -29,8 +31,6 @@ export interface PlannedLaunch extends LaunchShape {
   readonly programmatic?: boolean
   /** All CTAs run at the same time. */
   readonly cooperative?: boolean
-  /** Bytes of shared memory that the CTAs of an SM take together; what an SM has beyond is better used as L1. Absent: the driver guesses. */
-  readonly sharedPerSm?: number
   /** The parameter block. */
   readonly params: Uint8Array
 }
@@ -43,6 +43,7 @@ export function checkGrid(
     readonly cluster?: Dim3
     readonly preferredCluster?: Dim3
     readonly sharedMemBytes?: number
+    readonly sharedPerSm?: number
   },
   fn: { readonly name: string; readonly maxThreads: number; readonly staticSharedBytes: number },
   sharedBytes = MAX_SHARED_BYTES,
@@ -66,7 +67,17 @@ export function checkGrid(
   if (!Number.isInteger(sharedMemBytes) || sharedMemBytes < 0 || sharedMemBytes > room) {
     throw illegal('sharedMemBytes', `0 to ${room} bytes`, describe(sharedMemBytes))
   }
-  return { grid, block, cluster, sharedMemBytes, ...(preferred && { preferredCluster: preferred }) }
+  const { sharedPerSm } = options
+  if (sharedPerSm !== undefined && !(Number.isInteger(sharedPerSm) && sharedPerSm > 0))
+    throw illegal('sharedPerSm', 'a positive integer', describe(sharedPerSm))
+  return {
+    grid,
+    block,
+    cluster,
+    sharedMemBytes,
+    ...(preferred && { preferredCluster: preferred }),
+    ...(sharedPerSm !== undefined && { sharedPerSm }),
+  }
 }
 
 /** As CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION: a multiple of the cluster that divides the grid. */

@@ -119,6 +119,21 @@ describe.skipIf(skipped !== '')(`the CUDA device, on a stand-in for the driver${
         aligned: [true, true, true, true],
       },
     ]) // prettier-ignore
+    // What is left to L1 is told where it differs from the launch before.
+    const word = device.empty('u32', [1])
+    for (const sharedPerSm of [50_000, 50_000, 300_000, undefined])
+      await module
+        .function('fill')
+        .launch({ grid: 1, block: 1, params: [word, 7], ...(sharedPerSm && { sharedPerSm }) })
+    expect(driver.calls('setFunctionAttribute', 'launch')).toMatchObject([
+      { call: 'setFunctionAttribute', kernel: 'fill', attribute: 9, value: 22 },
+      { call: 'launch' },
+      { call: 'launch' },
+      { call: 'setFunctionAttribute', attribute: 9, value: 100 },
+      { call: 'launch' },
+      { call: 'setFunctionAttribute', attribute: 9, value: -1 },
+      { call: 'launch' },
+    ])
     // Limits are raised once.
     await module.function('mixed').launch({ grid: 1, block: 1, sharedMemBytes: 100_000, params: [out, map, 0, 0] })
     expect(driver.calls('setFunctionAttribute', 'launch')).toMatchObject([{ call: 'launch', attributes: [] }])

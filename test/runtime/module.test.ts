@@ -321,6 +321,7 @@ describe.skipIf(missing !== null)(
       ['grid', { grid: 3, block: 32, cluster: 2 }, 'a multiple of cluster [2, 1, 1], got [3, 1, 1]'],
       ['cluster', { grid: 64, block: 32, cluster: 32 }, 'cluster must be'],
       ['sharedMemBytes', { grid: 1, block: 32, sharedMemBytes: 1e6 }, '0 to 232448 bytes, got 1000000'],
+      ['sharedPerSm', { grid: 1, block: 32, sharedPerSm: -1 }, 'a positive integer, got -1'],
     ])('refuse an illegal %s: %o', async (_, options, text) => {
       const error = await errorOf(() => module.function('count').launch({ params: [], ...options } as never))
       expect(error.code).toBe('KTL4011')

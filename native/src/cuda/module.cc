@@ -1,5 +1,4 @@
 #include "module.h"
-#include <algorithm>
 #include <cstring>
 
 namespace ktl::cuda {
@@ -151,11 +150,7 @@ KernelLaunch::KernelLaunch(GpuModule& module, GpuFunction& function, const Launc
     attribute.id = LaunchAttributeId::Cooperative;
     attribute.value.cooperative = 1;
   }
-  if (shape.sharedPerSm > 0) {
-    const int room = gpu.attribute(DeviceAttribute::MaxSharedBytesPerSm);
-    const auto percent = (int64_t{shape.sharedPerSm} * 100 + room - 1) / room;
-    sharedPercent_ = static_cast<int>(std::min(percent, int64_t{100}));
-  }
+  if (shape.sharedPercent > 0) sharedPercent_ = static_cast<int>(shape.sharedPercent);
 }
 
 void KernelLaunch::preferShared(Gpu& gpu) {

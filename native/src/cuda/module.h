@@ -20,7 +20,7 @@ struct GpuFunction {
   int staticSharedBytes = 0, registers = 0, maxThreads = 0;
   int dynamicSharedBytes = 0;        // allowed so far
   bool nonPortableClusters = false;  // allowed so far
-  int sharedPercent = kDriversCarveout;  // of the last launch
+  int sharedPercent = kDriversCarveout;  // of an SM's shared memory, for the last launch
 };
 
 class GpuModule {
@@ -46,7 +46,7 @@ struct LaunchShape {
   uint32_t sharedMemBytes;
   uint32_t programmatic;  // may start before the launch before it has ended
   uint32_t cooperative;   // all CTAs run at the same time
-  uint32_t sharedPerSm;   // bytes of all CTAs of an SM, the rest being L1; 0: as the driver likes
+  uint32_t sharedPercent;  // of an SM's shared memory, the rest being L1; 0: as the driver likes
 };
 
 // A launch with everything but the stream: the driver is handed pointers to what lies here.
