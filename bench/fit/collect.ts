@@ -8,6 +8,7 @@
  * gpu/problems.ts; `--least FLOP` leaves out what a launch takes longer than, `--deep` all but
  * those with few tiles and a long k, `--few` all but those of 2 to 8 rows or columns.
  * `--shapes MxNxK[:type:mk|km:nk|kn:epilogue],…` takes these; bf16 with A and B contiguous along k, without an epilogue, where nothing is said.
+ * `--like REGEX` times those whose names match, however many and however slow the model takes them for.
  * `--prepare DIR` compiles the same kernels anywhere, for an H100 or H200, and times nothing. Launches are timed as in
  * `gpu/compare.ts`: behind an overwriting of the L2, in rounds that go forwards and backwards through the kernels of a problem. A run that ended
  * early goes on where it is started again with the same file.
@@ -23,6 +24,7 @@ import {
   type Device,
   type DeviceSpec,
   type KtlKernel,
+  type RuntimeArguments,
   type TargetArch,
 } from '../../runtime/index.ts'
 import {
@@ -40,7 +42,7 @@ import { onDevice, onPaper } from '../../runtime/bench/suite/open.ts'
 import { open } from '../gpu/ours.ts'
 import { ArtifactFolder } from '../gpu/prepared.ts'
 import { shrink, type Problem } from '../gpu/problems.ts'
-import { chosenOf, idOf, MODELS, modelsOf, problemsOf } from './cases.ts'
+import { chosenOf, idOf, kernelsOf, MODELS, modelsOf, problemsOf } from './cases.ts'
 import { readTimes, TimesWriter } from './data.ts'
 
 const { values } = parseArgs({
@@ -60,6 +62,7 @@ const { values } = parseArgs({
     least: { type: 'string', default: '0' },
     deep: { type: 'boolean', default: false },
     few: { type: 'boolean', default: false },
+    like: { type: 'string' },
   },
 })
 
@@ -76,6 +79,7 @@ const secondsLeft = (): number => Number(values.seconds) - (performance.now() - 
 const models = modelsOf(values.model)
 const [model = fail(`--model takes one of ${MODELS.join(', ')}, all`)] = models
 const count = positive('kernels')
+const like = values.like === undefined ? null : new RegExp(values.like)
 const problems = chosenProblems()
   .filter(({ name }) => name.includes(values.only))
   .map((problem) => (values.shrink === undefined ? problem : shrink(problem, positive('shrink'))))
@@ -100,7 +104,12 @@ async function prepare(folder: string): Promise<void> {
 /** The kernels to time, without memory behind their operands. */
 async function chosen(problem: Problem, device: Device): Promise<readonly KtlKernel[]> {
   const { args } = await open(problem, onPaper(device))
-  return chosenOf(args, problem, models, count)
+  return wantedOf(args, problem)
+}
+
+function wantedOf(args: RuntimeArguments, problem: Problem): readonly KtlKernel[] {
+  if (like === null) return chosenOf(args, problem, models, count)
+  return kernelsOf(args, problem, models).filter(({ metadata }) => like.test(metadata.kernelName))
 }
 
 async function collect(file: string): Promise<void> {
@@ -140,7 +149,7 @@ async function timesOf(problem: Problem, device: Device, timer: Timer, artifacts
   const { args, close } = await open(problem, onDevice(device, 1))
   try {
     const subjects: Subject[] = []
-    const compiled = chosenOf(args, problem, models, count).map(async (kernel) => {
+    const compiled = wantedOf(args, problem).map(async (kernel) => {
       const artifact = await artifacts.get(kernel, args).catch((error: Error) => void console.log(`${kernel}: ${error.message.split('\n')[0]}`))
       if (artifact) subjects.push({ kernel, args, artifact })
     })
