@@ -8,7 +8,7 @@
  * gpu/problems.ts; `--least FLOP` leaves out what a launch takes longer than, `--deep` all but
  * those with few tiles and a long k, `--few` all but those of 2 to 8 rows or columns.
  * `--shapes MxNxK[:type:mk|km:nk|kn:epilogue],…` takes these; bf16 with A and B contiguous along k, without an epilogue, where nothing is said.
- * `--like REGEX` times those whose names match, however many and however slow the model takes them for.
+ * `--like REGEX` times the first ones of those whose names match.
  * `--prepare DIR` compiles the same kernels anywhere, for an H100 or H200, and times nothing. Launches are timed as in
  * `gpu/compare.ts`: behind an overwriting of the L2, in rounds that go forwards and backwards through the kernels of a problem. A run that ended
  * early goes on where it is started again with the same file.
@@ -109,7 +109,9 @@ async function chosen(problem: Problem, device: Device): Promise<readonly KtlKer
 
 function wantedOf(args: RuntimeArguments, problem: Problem): readonly KtlKernel[] {
   if (like === null) return chosenOf(args, problem, models, count)
-  return kernelsOf(args, problem, models).filter(({ metadata }) => like.test(metadata.kernelName))
+  return kernelsOf(args, problem, models)
+    .filter(({ metadata }) => like.test(metadata.kernelName))
+    .slice(0, count)
 }
 
 async function collect(file: string): Promise<void> {

@@ -87,8 +87,9 @@ export const SIMT_CONSTANTS = {
   load: 60,
   store: 10,
   arithmetic: 0.717,
-  /** Latencies of memory for a step of k, whose loads come behind a barrier. */
-  step: 2.67,
+  /** Latencies of memory for a step of k, whose loads come behind a barrier, and for each load of a thread. To 568 products on an H200. */
+  step: 1.32,
+  rounds: 0.45,
   /** The same for an element of a full operand that the epilogue reads. To one problem of an H100 (seed 9902). */
   read: 0.13,
   /** Of DRAM's bandwidth: runs of 64 bytes that begin anywhere. */
@@ -238,8 +239,8 @@ function estimatePatch(
   const bounds = {
     dram: (movedBytes(program, extents, machine) + ends) / (costs.short * machine.dramBytes),
     'cuda cores': (waves * busy * warps * (sums + steps * loads * costs.load + epilogue)) / (4 * costs.issued),
-    // Loads of a step come behind the barrier of the one before.
-    latency: waves * (steps + 1) * costs.step * machine.loadLatency,
+    // Loads of a step come behind the barrier of the one before, and a thread's one after the other.
+    latency: waves * ((steps + 1) * costs.step + steps * loads * costs.rounds) * machine.loadLatency,
   }
   const longest = Math.max(...Object.values(bounds))
   const boundBy = (Object.keys(bounds) as (keyof typeof bounds)[]).find((bound) => bounds[bound] === longest)!

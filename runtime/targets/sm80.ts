@@ -12,7 +12,7 @@ import type { OperandPlan } from '../../compiler/targets/tensor_core/operands.ts
 import type { Sm80Plan } from '../../compiler/targets/sm80/plan.ts'
 import type { FieldValues } from '../../compiler/targets/index.ts'
 import type { Machine } from '../discovery/ranking/machine.ts'
-import { crowdOf, movedBytes, pagedBytes, rowEndBytes, tilesAlong } from '../discovery/ranking/memory.ts'
+import { bytesOf, crowdOf, movedBytes, pagedBytes, rowEndBytes, tilesAlong } from '../discovery/ranking/memory.ts'
 import {
   behindPlain,
   arithmeticCycles,
@@ -33,6 +33,9 @@ export const sm80: RuntimeTarget<Sm80Plan, FieldValues['sm80']> = {
 
 /** Bytes of k that the MMAs of an SM multiply in a cycle, for each cell of the output: 1024 multiply-adds of f16. */
 const MMA_BYTES = 2048
+/** Bytes that DRAM gives at once. */
+const DRAM_BYTES = 64
+const FEW_STEPS = 4
 /** Cycles of a warp where nothing else is said; `bench/fit` fits them to measured times. */
 export const SM80_CONSTANTS = {
   /** Of `MMA_BYTES`, what mma.sync sustains beside its loads (measured on an H100, which has twice the peak for wgmma alone). */
@@ -63,8 +66,13 @@ export const SM80_CONSTANTS = {
   crowd: 0.6,
   /** Operands contiguous along m or n, as on SM90: bytes that DRAM could have moved, for each row of a tile. */
   page: 20,
-  /** A sub-tile of a full operand, from memory, until the next is asked for. */
-  fetched: 700,
+  /**
+   * Of operands contiguous along k, of whose rows a step has less than DRAM gives at once: bytes more for one of theirs. On an H200 16x62058x256 takes
+   * 21.9 us in steps of 16, 17.1 in steps of 32.
+   */
+  halfLine: 0.3,
+  /** A sub-tile of a full operand, from memory, until the next is asked for: CTAs beside hide it. To 91 products with one on an H200. */
+  fetched: 1400,
   /** A barrier of the CTA, and the first fragments behind it. */
   step: 38,
   /**
@@ -167,7 +175,9 @@ export function estimateSm80(
   // Between two barriers, where nothing hides how long each warp takes.
   const settling = (costs.alone * settledWords(plan) * costs.settled) / schedulerWarps
   const step = Math.max(work * sharing, work + settling + costs.step + shifts, waiting, behind)
-  const epilogue = epilogueCycles(plan, extents, costs) * sharing
+  const hasFull = plan.epilogue.aux.some(({ shape }) => shape === 'full')
+  const alone = epilogueCycles(plan, extents, costs)
+  const epilogue = Math.max(alone * sharing, alone + (hasFull ? costs.fetched * subtilesOf(plan) : 0))
   const exchange = exchangeCycles(plan, busy, machine)
   // Parts are stored by each work item; the last of a tile reads them all and goes on.
   const wholeWaves = Math.ceil((tiles - cut) / slots)
@@ -190,14 +200,14 @@ export function estimateSm80(
   ]
   const mainloops = (wholeWaves * kAll + partWaves * kTiles) * step
   const crowded = Math.max(0, costs.crowd * crowds.reduce((sum, crowd) => sum + crowd, 0) - mainloops)
-  const fetched = plan.epilogue.aux.some(({ shape }) => shape === 'full') ? costs.fetched * subtilesOf(plan) : 0
-  const compute = start + crowded + fetched + whole + partWaves * (kTiles * step + exchange) + again + finish
+  const compute = start + crowded + whole + partWaves * (kTiles * step + exchange) + again + finish
   const outputs = plan.epilogue.outputs.map(({ operand }) => operand)
   const ends = overlap > 0 ? 0 : rowEndBytes(outputs, freeAxis(gemm, 'n'), tileN, extents, machine)
   const run = { [gemm.m]: tileM, [freeAxis(gemm, 'n')]: tileN }
   const loaded = [a, ...b].map(({ operand }) => operand)
   const paged = pagedBytes(loaded, run, costs.page, extents)
-  const dram = start + (movedBytes(plan.program, extents, machine) + ends + paged) / machine.streamBytes
+  const halved = halfLines(plan, extents, costs)
+  const dram = start + (movedBytes(plan.program, extents, machine) + ends + paged + halved) / machine.streamBytes
   const power = 1 + costs.overlap + costs.beside * (sharing - 1)
   const cycles = start + (Math.max(1, compute - start) ** power + (dram - start) ** power) ** (1 / power)
   const boundBy = dram > compute ? 'dram' : mma >= work ? 'mma' : 'loads'
@@ -207,6 +217,17 @@ export function estimateSm80(
   const text = `${formatTime(microseconds)} modelled: ${spread}, ${steps}; bound by ${boundBy}`
   return { microseconds, boundBy, text }
 }
+
+/** What DRAM loses by steps that have less of each row than it gives at once; rows of few such steps are in L2 with the first one. */
+const halfLines = ({ a, b, tile: [, , depth] }: Sm80Plan, extents: Extents, costs: Sm80Constants): number =>
+  [a, ...b].reduce((sum, { operand, major, copyBytes }) => {
+    const isHalf =
+      major === 'k' &&
+      copyBytes === 16 &&
+      depth * DTYPES[operand.dtype].storageBytes < DRAM_BYTES &&
+      (extents[operand.order.at(-1)!] ?? 1) > FEW_STEPS * depth
+    return sum + (isHalf ? costs.halfLine * bytesOf(operand, extents) : 0)
+  }, 0)
 
 /** Of each warp. */
 const subtilesOf = ({ warpTile: [rows, columns], epilogue }: Sm80Plan): number =>

@@ -7,6 +7,9 @@ import {
   planLaunch,
   type LaunchBindings,
 } from '../../runtime/kernels/plan_launch.ts'
+import type { Artifact } from '../../runtime/artifacts/artifact.ts'
+import type { Call } from '../../runtime/discovery/calls/call.ts'
+import { tileGroup } from '../../runtime/kernels/launch.ts'
 import { createTensorMap } from '../../runtime/tensors/tensor_map.ts'
 import { errorOf } from './errors.ts'
 
@@ -203,5 +206,43 @@ describe('the grid', () => {
       grid: [1, 1, 1],
       block: [192, 1, 1],
     })
+  })
+})
+
+describe('tileGroup', () => {
+  const call = (m: number, bytes = { A: 4096, D: 4096 }): Call =>
+    ({
+      extents: { m, n: 512, k: 64 },
+      performance: null,
+      fusion: null,
+      tensors: Object.fromEntries(Object.entries(bytes).map(([name, byteLength]) => [name, { byteLength }])),
+    }) as unknown as Call
+  const grid = {
+    kind: 'persistent',
+    dynamic: false,
+    tiles: [
+      { axis: 'm', extent: 128 },
+      { axis: 'n', extent: 64 },
+    ],
+  } as const
+  const artifact = { recipe: { ...recipe, grid } } as unknown as Artifact
+
+  test.each([
+    [1, 1],
+    [2, 2],
+    [3, 2],
+    [6, 4],
+    [7, 4],
+    [8, 8],
+    [100, 8],
+  ])('of %i rows of tiles %i are walked together: every eighth cluster has the same ones', (rows, group) => {
+    expect(tileGroup(artifact, call(128 * rows - 5))).toBe(group)
+  })
+
+  test('an order that is asked for holds, and outputs larger than all they are made of go row by row', () => {
+    expect(tileGroup(artifact, call(128 * 6), 6)).toBe(6)
+    expect(tileGroup(artifact, call(128 * 6), 'm')).toBe(6)
+    expect(tileGroup(artifact, call(128 * 6), 'n')).toBe(1)
+    expect(tileGroup(artifact, call(128 * 6, { A: 64, D: 4096 }))).toBe(1)
   })
 })
