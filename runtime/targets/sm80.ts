@@ -108,7 +108,7 @@ export const SM80_CONSTANTS = {
   /** Of CTAs that wait for each other's parts, for each of them: all count themselves in one place. To products with 16 to 64 parts on an H200. */
   meeting: 30,
   /** How well computing and DRAM traffic hide each other, as on SM90: 0 is not at all. */
-  overlap: 1.23,
+  overlap: 1,
   /** More of it for each CTA that lies beside another one: one waits while the other computes. To 230 drawn products and 96 ragged ones on an H200. */
   beside: 0.8,
 }
