@@ -79,7 +79,7 @@ const secondsLeft = (): number => Number(values.seconds) - (performance.now() - 
 const models = modelsOf(values.model)
 const [model = fail(`--model takes one of ${MODELS.join(', ')}, all`)] = models
 const count = positive('kernels')
-const like = values.like === undefined ? null : new RegExp(values.like)
+const like = values.like === undefined ? null : expressionOf(values.like)
 const problems = chosenProblems()
   .filter(({ name }) => name.includes(values.only))
   .map((problem) => (values.shrink === undefined ? problem : shrink(problem, positive('shrink'))))
@@ -222,6 +222,14 @@ function drawnProblems(drawn: string): readonly Problem[] {
   const isTaken = (problem: Problem): boolean =>
     operationsOf(problem) >= least && (!values.deep || isDeep(problem)) && (!values.few || isFew(problem))
   return all.filter(isTaken).slice(0, count)
+}
+
+function expressionOf(text: string): RegExp {
+  try {
+    return new RegExp(text)
+  } catch (error) {
+    return fail(`--like takes a regular expression: ${(error as Error).message}`)
+  }
 }
 
 function positive(name: 'kernels' | 'rounds' | 'shrink'): number {
