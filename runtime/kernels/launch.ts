@@ -152,7 +152,7 @@ function isMostlyOutput(call: Call): boolean {
 export function tileGroup({ recipe }: Artifact, call: Call, wanted?: TileOrder): number {
   const { extents, performance } = call
   const given = wanted ?? performance?.tileOrder
-  const order = given === undefined || given === null ? null : checkTileOrder(given)
+  const order = given == null ? null : checkTileOrder(given)
   if (recipe.grid.kind !== 'persistent') return 1
   const [rows] = recipe.grid.tiles
   const all = rows ? Math.max(1, Math.ceil((extents[rows.axis] ?? 1) / rows.extent)) : 1
