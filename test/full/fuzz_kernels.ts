@@ -66,7 +66,10 @@ export const SCHEDULES: Readonly<Record<SampledTarget, fc.Arbitrary<string>>> = 
         'consumers pingpong; reassociate; parts 2',
       ),
       fc
-        .tuple(one(64, 128, 192, 256), one(8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 96, 104, 120, 128, 160, 192, 256))
+        .tuple(
+          one(64, 128, 192, 256),
+          one(8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 96, 104, 112, 120, 128, 144, 160, 176, 192, 208, 224, 256),
+        )
         .map(([m, n]) => `tile ${m}x${n}`),
       one('1x1', '2x1', '1x2', '2x2', '4x1', '1x4'),
     )

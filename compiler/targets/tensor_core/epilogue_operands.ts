@@ -42,10 +42,10 @@ export function isFetchable(
   )
 }
 
-/** Rows of a sub-tile are swizzle spans; rows of an odd multiple of 8 columns are in all banks without one. */
+/** Rows of a sub-tile are swizzle spans; rows of an odd multiple of 8 columns are in all banks without one, of 16 two of eight in one. */
 function fits({ dtype }: TensorOperand, columns: number): boolean {
   const rowBytes = columns * DTYPES[dtype].storageBytes
-  return rowBytes % 16 === 0 && (rowBytes <= 128 || columns % 16 !== 0)
+  return rowBytes % 16 === 0 && (rowBytes <= 128 || columns % 32 !== 0)
 }
 
 /** Has it an element for each of the tile's, as it is, in rows of columns? */
