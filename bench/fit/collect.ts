@@ -8,7 +8,7 @@
  * gpu/problems.ts; `--least FLOP` leaves out what a launch takes longer than, `--deep` all but
  * those with few tiles and a long k, `--few` all but those of 2 to 8 rows or columns.
  * `--shapes MxNxK[:type:mk|km:nk|kn:epilogue],…` takes these; bf16 with A and B contiguous along k, without an epilogue, where nothing is said.
- * `--like REGEX` times the first ones of those whose names match.
+ * `--like REGEX` times the first ones of those whose names match, `--first` the first ones as callers get them: of each kind as many as are among them.
  * `--prepare DIR` compiles the same kernels anywhere, for an H100 or H200, and times nothing. Launches are timed as in
  * `gpu/compare.ts`: behind an overwriting of the L2, in rounds that go forwards and backwards through the kernels of a problem. A run that ended
  * early goes on where it is started again with the same file.
@@ -38,6 +38,7 @@ import {
 import { EPILOGUES, type EpilogueName } from '../../runtime/bench/suite/epilogues.ts'
 import type { Chip } from '../../runtime/discovery/ranking/machine.ts'
 import { deviceKey } from '../../runtime/discovery/ranking/tuning.ts'
+import { differing } from '../../runtime/bench/suite/measure.ts'
 import { onDevice, onPaper } from '../../runtime/bench/suite/open.ts'
 import { open } from '../gpu/ours.ts'
 import { ArtifactFolder } from '../gpu/prepared.ts'
@@ -63,6 +64,7 @@ const { values } = parseArgs({
     deep: { type: 'boolean', default: false },
     few: { type: 'boolean', default: false },
     like: { type: 'string' },
+    first: { type: 'boolean', default: false },
   },
 })
 
@@ -108,6 +110,7 @@ async function chosen(problem: Problem, device: Device): Promise<readonly KtlKer
 }
 
 function wantedOf(args: RuntimeArguments, problem: Problem): readonly KtlKernel[] {
+  if (values.first) return differing(args, count)
   if (like === null) return chosenOf(args, problem, models, count)
   return kernelsOf(args, problem, models)
     .filter(({ metadata }) => like.test(metadata.kernelName))

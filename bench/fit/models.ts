@@ -8,6 +8,7 @@ import { Sm100Costs, SM100_CONSTANTS } from '../../runtime/targets/sm100.ts'
 import { openDevice, type KtlKernel } from '../../runtime/index.ts'
 import { onPaper } from '../../runtime/bench/suite/open.ts'
 import { open } from '../gpu/ours.ts'
+import type { Problem } from '../gpu/problems.ts'
 import { idOf, kernelsOf, keyOf, type Model } from './cases.ts'
 import type { TimesFile } from './data.ts'
 
@@ -42,8 +43,16 @@ export const COST_MODELS: Readonly<Record<Model, CostModel>> = {
 export interface Row {
   readonly problem: string
   readonly measured: number
-  /** Unless others are given, with the constants in force. */
+  /** With the constants in force and what was learned beside them, unless others are given: then by these alone. */
   modelled(constants?: Constants): number
+}
+
+/** The same, and what of. */
+export interface KernelRow extends Row {
+  readonly shape: Problem['shape']
+  readonly plan: Plan
+  readonly extents: Extents
+  readonly machine: Machine
 }
 
 /** The chip that was measured, as far as the file says. */
@@ -51,10 +60,11 @@ export const machineOfTimes = ({ arch, chip, sms }: TimesFile['header']): Machin
   chip ? machineOf(arch, chip) : { ...machineFor(arch), sms }
 
 /** Rows of the times of these kinds whose kernels exist still; `missing` counts the others. */
-export async function rowsOf({ header, problems, times }: TimesFile, models: readonly Model[]): Promise<{ rows: Row[]; missing: number }> {
+export async function rowsOf({ header, problems, times }: TimesFile, models: readonly Model[]): Promise<{ rows: KernelRow[]; missing: number }> {
   const machine = machineOfTimes(header)
+  const untaught = { ...machine, taught: false }
   const device = await openDevice(header.arch === 'sm_90a' ? 'virtual-sm90' : 'virtual-sm100')
-  const rows: Row[] = []
+  const rows: KernelRow[] = []
   let missing = 0
   for (const problem of problems) {
     const { args } = await open(problem, onPaper(device))
@@ -68,7 +78,9 @@ export async function rowsOf({ header, problems, times }: TimesFile, models: rea
       }
       const { plan } = kernel
       const { time, constants: own } = COST_MODELS[plan.kind]
-      rows.push({ problem: problem.name, measured: timed.us, modelled: (constants = own) => time(plan, call.extents, machine, constants) })
+      const { extents } = call
+      const modelled: Row['modelled'] = (constants) => time(plan, extents, constants ? untaught : machine, constants ?? own)
+      rows.push({ problem: problem.name, shape: problem.shape, measured: timed.us, plan, extents, machine, modelled })
     }
   }
   await device.close()

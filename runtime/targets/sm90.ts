@@ -34,6 +34,8 @@ import {
   type Extents,
 } from '../discovery/ranking/rank.ts'
 import { Sm90DesignMetadata } from '../metadata/design.ts'
+import { correction } from './learned/correction.ts'
+import { featuresOf } from './learned/features.ts'
 import type { RuntimeTarget } from './target.ts'
 
 export const sm90: RuntimeTarget<Sm90Plan, FieldValues['sm90']> = {
@@ -183,8 +185,8 @@ export const SM90_CONSTANTS = {
   pageStored: 65,
   /** How much longer the tiles of a cluster that lie beside each other make the rows of outputs: 15776x50160x112 takes 676 us in clusters of 4x1, 567 of 1x4. */
   pairs: 0.5,
-  /** Of outputs whose rows begin within a sector, what each end of a row of a cluster's tiles costs: bytes that DRAM could have written. To 32 drawn products. */
-  ends: 400,
+  /** Of outputs whose rows begin within a sector, what each end of a row of a cluster's tiles costs: bytes that DRAM could have written. To 42 drawn products. */
+  ends: 700,
   /** Share of the SMs that keeps DRAM busy. */
   streaming: 0.0276,
   /** How well computing and DRAM traffic hide each other: 0 is not at all. */
@@ -305,7 +307,8 @@ export function estimateSm90(
   const cycles = start * hot + (Math.max(1, beside) ** power + (dram - start) ** power) ** (1 / power) + epilogue * hot
   const boundBy = dram > compute ? 'dram' : mma >= step ? 'mma' : 'loads'
   const copies = repackTime(plan.program, extents, machine)
-  const microseconds = ((cycles / machine.clock) * 1e6 + copies) * (cut === 0 ? behindPlain(parts) : 1)
+  const taught = machine.taught ? correction('sm90', featuresOf(plan, pingpong, extents, machine)) : 1
+  const microseconds = ((cycles / machine.clock) * 1e6 + copies) * (cut === 0 ? behindPlain(parts) : 1) * taught
   const steps = `${Math.round(items > 0 && cut === units ? partTiles : kTiles)} k steps of ${Math.round(step)} cycles, epilogue ${Math.round(epilogue)}`
   const split = cut === 0 ? '' : cut === units ? ` in ${parts} parts` : `, ${cut} of them in ${parts} parts,`
   const copied = copies > 0 ? `; ${formatTime(copies)} for copies with aligned rows` : ''

@@ -55,7 +55,7 @@ export function candidates(args: RuntimeArguments, count: number, cc?: number): 
 }
 
 /** The same, and of those that differ in how they store alone, the first. */
-function differing(args: RuntimeArguments, count: number): readonly KtlKernel[] {
+export function differing(args: RuntimeArguments, count: number): readonly KtlKernel[] {
   const kernels = new Map<string, KtlKernel>()
   for (const kernel of candidates(args, 2 * count)) {
     const key = kernel.metadata.kernelName.replace(/_(tma|rows|direct)(?=_|$)/, '')

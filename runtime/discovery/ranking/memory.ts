@@ -7,7 +7,7 @@ import type { Extents } from './rank.ts'
 
 /** Bytes of a line of L2, and of its sectors. */
 export const LINE_BYTES = 128
-const SECTOR_BYTES = 32
+export const SECTOR_BYTES = 32
 
 /** Bytes that have to cross DRAM once: every operand, read or written. */
 export function trafficBytes(program: TensorProgram, extents: Extents): number {
