@@ -13,6 +13,7 @@ import * as fs from 'node:fs'
 import { isBuiltin } from 'node:module'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { declaredIn, keepReachable } from './declarations.mjs'
 
 const root = path.dirname(fileURLToPath(import.meta.url))
 const at = (...parts) => path.join(root, ...parts)
@@ -236,23 +237,14 @@ function linkCommand() {
 function declarations() {
   note('writing declarations')
   run(process.execPath, [at('node_modules/typescript/bin/tsc'), '-p', 'tsconfig.types.json'], 'type errors: see above')
-  const reached = new Set()
-  const reach = (file) => {
-    if (reached.has(file) || !fs.existsSync(file)) return
-    reached.add(file)
-    for (const [, name] of fs.readFileSync(file, 'utf8').matchAll(/(?:from|import)\s*\(?['"](\.[^'"]+)['"]/g))
-      reach(path.resolve(path.dirname(file), name.replace(/\.[jt]s$/, '.d.ts')))
-  }
-  for (const { types } of Object.values(manifest.exports)) if (types) reach(at(types))
-  // The rest is of no use to those who import the package.
-  for (const entry of fs.readdirSync(at('dist/types'), { recursive: true, withFileTypes: true })) {
-    const file = path.join(entry.parentPath ?? entry.path, entry.name)
-    if (entry.isFile() && !reached.has(file)) fs.rmSync(file)
-  }
+  keepReachable(
+    at('dist/types'),
+    declaredIn(manifest).map((file) => at(file)),
+  )
 }
 
 try {
-  const self = ['build.mjs', 'package.json']
+  const self = ['build.mjs', 'declarations.mjs', 'package.json']
   install()
   await step('dist/.stamp', [...SOURCE_FOLDERS, ...self], [], bundle)
   const hasDevices = ['linux', 'darwin'].includes(process.platform) && ['x64', 'arm64'].includes(process.arch)

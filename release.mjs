@@ -17,6 +17,7 @@ import * as fs from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
+import { declaredIn, keepReachable } from './declarations.mjs'
 
 const root = path.dirname(fileURLToPath(import.meta.url))
 const at = (...parts) => path.join(root, ...parts)
@@ -64,7 +65,12 @@ function stage(folder, manifest, platforms) {
   // From nothing: what a declaration was made of may be gone.
   fs.rmSync(path.join(folder, 'dist/types'), { recursive: true, force: true })
   const tsc = at('node_modules/typescript/bin/tsc')
-  run(process.execPath, [tsc, '-p', 'tsconfig.types.json', '--outDir', path.join(folder, 'dist/types')])
+  const types = path.join(folder, 'dist/types')
+  run(process.execPath, [tsc, '-p', 'tsconfig.types.json', '--outDir', types])
+  keepReachable(
+    types,
+    declaredIn(manifest).map((file) => path.join(folder, file)),
+  )
   // Scripts are those of a checkout.
   const { scripts: _, ...published } = manifest
   const optionalDependencies = Object.fromEntries(
