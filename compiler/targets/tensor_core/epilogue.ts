@@ -289,7 +289,8 @@ function widthOfWhole(
   // Blocks that share a scale are whole. Bytes fill a span only then; beside other values registers lack.
   const isWide = blocks.includes(WIDEST_BLOCK) || (layout.inPlace !== undefined && perColumn === 1)
   const isOdd = layout.oddWidths === true && layout.columns % 16 !== 0
-  const areHalves = layout.oddWidths === true && outputs.every(({ dtype }) => DTYPES[dtype].storageBytes === 2)
+  const areHalves =
+    layout.oddWidths === true && outputs.length > 0 && outputs.every(({ dtype }) => DTYPES[dtype].storageBytes === 2)
   const [widths, most]: readonly [readonly number[], number] = isOdd
     ? [oddWidthsOf(layout.columns), 2 * span]
     : areHalves
