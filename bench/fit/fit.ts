@@ -4,7 +4,7 @@
  */
 import { levenbergMarquardt } from 'ml-levenberg-marquardt'
 import { geomean, median } from '../../runtime/bench/statistics.ts'
-import type { Constants, Row } from './models.ts'
+import { byProblem, type Constants, type Row } from './models.ts'
 
 /** How well constants order the kernels of problems, and how well they tell their times. */
 export interface Quality {
@@ -88,10 +88,8 @@ function isSeen(rows: readonly Row[], constants: Constants, name: string): boole
 
 /** Of the constants in force, unless others are given. */
 export function qualityOf(rows: readonly Row[], constants?: Constants): Quality {
-  const byProblem = new Map<string, Row[]>()
-  for (const row of rows) byProblem.set(row.problem, [...(byProblem.get(row.problem) ?? []), row])
   const [first, ofFour, taus]: [number[], number[], number[]] = [[], [], []]
-  for (const own of byProblem.values()) {
+  for (const own of byProblem(rows).values()) {
     const fastest = Math.min(...own.map((row) => row.measured))
     const ordered = own.map((row) => ({ row, time: row.modelled(constants) })).sort((a, b) => a.time - b.time)
     first.push(ordered[0]!.row.measured / fastest)

@@ -19,7 +19,7 @@ import { featuresOf, type FeaturedPlan, type Features } from '../../runtime/targ
 import { modelsOf } from './cases.ts'
 import { readTimes } from './data.ts'
 import { forward } from './forward.ts'
-import { COST_MODELS, rowsOf, type KernelRow } from './models.ts'
+import { byProblem, COST_MODELS, rowsOf, type KernelRow } from './models.ts'
 
 /** Of kernels as they are, on an H200. */
 const FILES = [
@@ -79,24 +79,17 @@ function lessonsOf(rows: readonly KernelRow[], file: string): Lesson[] {
   return [...byProblem(rows)].flatMap(([problem, own]) => {
     const modelled = own.map(({ plan, modelled }) => modelled(COST_MODELS[plan.kind].constants))
     const least = Math.min(...modelled)
-    const weights = modelled.map((time) => Math.exp(-Math.log(time / least) / NEAR))
+    const weights = modelled.map((time) => (least / time) ** (1 / NEAR))
     const logs = own.map(({ measured }, i) => Math.log(modelled[i]! / measured))
     const sum = (of: readonly number[]): number => of.reduce((total, one) => total + one, 0)
     const mean = sum(logs.map((log, i) => log * weights[i]!)) / sum(weights)
     return own.map(({ shape, measured, plan, extents, machine }, i): Lesson => {
       const kind = plan.kind === 'sm80' || plan.kind === 'sm90' ? plan.kind : null
-      const turns = plan.kind === 'sm90' && plan.design.consumers === 'pingpong'
-      const features = kind && featuresOf(plan as FeaturedPlan, turns, extents, machine)
+      const features = kind && featuresOf(plan as FeaturedPlan, extents, machine)
       const common = { problem: `${file} ${problem}`, shape: JSON.stringify(shape), kind, features }
       return { ...common, measured, modelled: modelled[i]!, rest: logs[i]! - mean, weight: weights[i]! }
     })
   })
-}
-
-function byProblem<T extends { readonly problem: string }>(all: readonly T[]): Map<string, T[]> {
-  const found = new Map<string, T[]>()
-  for (const one of all) found.set(one.problem, [...(found.get(one.problem) ?? []), one])
-  return found
 }
 
 type Taught = Readonly<Record<LearnedKind, Learned>>

@@ -86,3 +86,9 @@ export async function rowsOf({ header, problems, times }: TimesFile, models: rea
   await device.close()
   return { rows, missing }
 } // prettier-ignore
+
+export function byProblem<T extends { readonly problem: string }>(all: readonly T[]): Map<string, T[]> {
+  const found = new Map<string, T[]>()
+  for (const one of all) found.set(one.problem, [...(found.get(one.problem) ?? []), one])
+  return found
+}

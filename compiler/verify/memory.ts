@@ -233,8 +233,10 @@ function* coverProblems(program: TileProgram): Generator<string> {
     if (parks !== (registers.parked === true))
       yield `accumulators are ${parks ? 'parked, but' : 'not parked, and'} registers say otherwise`
   }
-  const isWhole = layout.held === 'fragment' ? subtileColumns % 8 === 0 : [8, 16, 32, 64, 128].includes(subtileColumns)
-  if (!isWhole || columns % subtileColumns !== 0) yield `sub-tiles of ${subtileColumns} columns do not make ${columns}`
+  // Of fragments odd multiples of 8 and of 16 too.
+  const isOdd = layout.held === 'fragment' && subtileColumns % 8 === 0 && subtileColumns % 32 !== 0
+  if (!(isOdd || [8, 16, 32, 64, 128].includes(subtileColumns)) || columns % subtileColumns !== 0)
+    yield `sub-tiles of ${subtileColumns} columns do not make ${columns}`
   for (const op of opsOf(program)) {
     const threads = op.op === 'take_cells' ? op.from?.threads : 'threads' in op ? op.threads : undefined
     const inTurns = op.op === 'role_sync' || op.op === 'last_part' || op.op === 'meet_parts' ? turnsOf(program) : 1

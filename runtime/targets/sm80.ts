@@ -213,7 +213,7 @@ export function estimateSm80(
   const power = 1 + costs.overlap + costs.beside * (sharing - 1)
   const cycles = start + (Math.max(1, compute - start) ** power + (dram - start) ** power) ** (1 / power)
   const boundBy = dram > compute ? 'dram' : mma >= work ? 'mma' : 'loads'
-  const taught = machine.taught ? correction('sm80', featuresOf(plan, false, extents, machine)) : 1
+  const taught = machine.taught ? correction('sm80', featuresOf(plan, extents, machine)) : 1
   const microseconds = (cycles / machine.clock) * 1e6 * (cut === 0 ? behindPlain(parts) : 1) * taught
   const spread = `${tiles} tiles, ${perSm} side by side on each of ${machine.sms} SMs, in ${waves} waves`
   const steps = `${cut > 0 && cut === tiles ? kTiles : kAll} k steps of ${Math.round(step)} cycles`

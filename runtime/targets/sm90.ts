@@ -307,7 +307,7 @@ export function estimateSm90(
   const cycles = start * hot + (Math.max(1, beside) ** power + (dram - start) ** power) ** (1 / power) + epilogue * hot
   const boundBy = dram > compute ? 'dram' : mma >= step ? 'mma' : 'loads'
   const copies = repackTime(plan.program, extents, machine)
-  const taught = machine.taught ? correction('sm90', featuresOf(plan, pingpong, extents, machine)) : 1
+  const taught = machine.taught ? correction('sm90', featuresOf(plan, extents, machine)) : 1
   const microseconds = ((cycles / machine.clock) * 1e6 + copies) * (cut === 0 ? behindPlain(parts) : 1) * taught
   const steps = `${Math.round(items > 0 && cut === units ? partTiles : kTiles)} k steps of ${Math.round(step)} cycles, epilogue ${Math.round(epilogue)}`
   const split = cut === 0 ? '' : cut === units ? ` in ${parts} parts` : `, ${cut} of them in ${parts} parts,`

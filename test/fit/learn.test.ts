@@ -92,7 +92,7 @@ test.each(SIZES)('%d x %d x %d: all that was learned is known of every kernel, a
   let moved = 0
   for (const { plan, extents } of await kernelsOf('bf16', size)) {
     if (plan.kind !== 'sm90' && plan.kind !== 'sm80') continue
-    const features = featuresOf(plan as FeaturedPlan, false, extents, machine)!
+    const features = featuresOf(plan as FeaturedPlan, extents, machine)!
     for (const name of Object.keys(H200[plan.kind].features)) expect(Number.isFinite(features[name]), name).toBe(true)
     const ratio = timeOf(plan, extents, machine) / timeOf(plan, extents, { ...machine, taught: false })
     expect(Math.abs(Math.log(ratio))).toBeLessThan(0.1501)

@@ -16,13 +16,16 @@ const inPieces = ({ source, copyBytes }: OperandPlan): boolean =>
 export type Features = Readonly<Record<string, number>>
 
 /** A plan of tensor cores, as targets have them; `splits`: CTAs of a cluster that share the k of a tile. */
-export type FeaturedPlan = TensorCorePlan & { readonly splits?: number }
+export type FeaturedPlan = TensorCorePlan & {
+  readonly design: { readonly kind: string; readonly consumers?: string }
+  readonly splits?: number
+}
 
 /**
  * By names, as numbers of about one size: extents and sizes as logarithms to base 2, what is or is not as 1 and 0. `turns`: warpgroups take turns. null: of
  * another class than products of one pair of operands of 16 bits, which nothing was learned of.
  */
-export function featuresOf(plan: FeaturedPlan, turns: boolean, extents: Extents, { sms }: Machine): Features | null {
+export function featuresOf(plan: FeaturedPlan, extents: Extents, { sms }: Machine): Features | null {
   const { gemm, tile, cluster, epilogue, program, exchange, scales, overlap = 0, perSm = 1, splits = 1, a } = plan
   const [b] = plan.b as readonly [OperandPlan, ...OperandPlan[]]
   const [m, n] = [extents[gemm.m], extents[freeAxis(gemm, 'n')]]
@@ -46,7 +49,7 @@ export function featuresOf(plan: FeaturedPlan, turns: boolean, extents: Extents,
     clusterN: Math.log2(cluster.shape[1]),
     splits: Math.log2(splits),
     parts: Math.log2(parts),
-    turns: isIn(turns),
+    turns: isIn(plan.design.consumers === 'pingpong'),
     overlap: isIn(overlap > 0),
     copied: isIn([a, b].some(({ operand }) => operand.divisibility === 'repacked')),
     acrossA: isIn(a.major === 'mn'),
