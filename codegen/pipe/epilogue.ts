@@ -97,7 +97,7 @@ export function emitAuxLoad(op: AuxLoad, c: EmitContext): void {
     }
     case 'full': {
       c.out.line(`${type} ${name}[${tile.count}];`, where)
-      if (op.ahead) return emitElementsAhead(operand, name, c)
+      if (op.ahead) return emitElementsAhead(operand, name, op.ahead, c)
       if (op.fetched) return emitFetchedLoad(op, op.fetched, operand, guard, zero, c)
       if (op.rows) return emitRowsLoad(op, operand, guard, zero, c)
       const elements = (): void =>

@@ -51,6 +51,7 @@ function tracedAs(op: TileOp, program: TileProgram): Traced | null {
     case 'copy_tile':
       return { kind: 'load', name: `load ${op.operand}`, ring: op.ring ?? ring(op.buffer) }
     case 'load_ahead':
+    case 'load_next':
     case 'copy_rows':
       return { kind: 'load', name: `load ${op.operand}` }
     case 'mma':

@@ -17,11 +17,14 @@ export interface AuxLoad {
   readonly fetched?: Fetched
   /** Rows that begin anywhere: the warp copies them to its slot, or `copied` others have, and reads its values there. */
   readonly rows?: { readonly buffer: string; readonly copied?: true }
-  /** Its values are those that `load_ahead` has brought to registers. */
-  readonly ahead?: boolean
+  /** Its values are those that `load_ahead`, or `load_next`, has brought to registers. */
+  readonly ahead?: Ahead
   /** Load only when this scalar is not 0 (skip0). */
   readonly guard: Node | null
 }
+
+/** What is in registers ahead of its use: all that a lane needs of the tile, or of one sub-tile. */
+export type Ahead = 'tile' | 'subtile'
 
 /** A ring of sub-tiles of an operand in shared memory, for each warp. */
 interface SubtileRing {
@@ -52,13 +55,22 @@ export interface StoreOp {
 
 /**
  * What a warp needs of an operand along n or m for the whole tile, to registers before its MMAs. Columns are spread over the lanes, which ask
- * each other for them; the rows of a lane are its own. Of an operand along both: its lines to L2, or the lane's `elements`, where they are few.
+ * each other for them; the rows of a lane are its own. Of an operand along both: its lines to L2, or the lane's `elements`, of the tile or of the first
+ * sub-tile.
  */
 export interface LoadAhead {
   readonly op: 'load_ahead'
   readonly operand: string
   readonly shape: 'row' | 'column' | 'full'
-  readonly elements?: boolean
+  readonly elements?: Ahead
+  readonly guard: Node | null
+}
+
+/** Elements of the sub-tile that comes next take the registers of those that have been read. `stops`: sub-tiles beyond n do not come about. */
+export interface LoadNext {
+  readonly op: 'load_next'
+  readonly operand: string
+  readonly stops: boolean
   readonly guard: Node | null
 }
 
@@ -111,6 +123,7 @@ export type EpilogueOp =
   /** A sub-tile of the accumulator of each product into registers, complete on return (tcgen05.ld and its wait). */
   | { readonly op: 'tmem_load'; readonly products: number }
   | LoadAhead
+  | LoadNext
   | AuxLoad
   | CopyRows
   | { readonly op: 'compute'; readonly outputs: readonly { readonly operand: string; readonly value: Node }[] }

@@ -337,10 +337,12 @@ function printOp(op: TileOp): string {
       return `${op.op} ${op.operand} by ${map} -> ${buffer}[${ring}] on ${barrier}, ${bytes} B, ${subtiles} in a tile${guarded(op.guard)}`
     }
     case 'load_ahead':
-      return `load_ahead ${op.operand} (${op.shape}${op.elements ? ', elements' : ''})${guarded(op.guard)}`
+      return `load_ahead ${op.operand} (${op.shape}${op.elements ? `, elements of a ${op.elements}` : ''})${guarded(op.guard)}`
+    case 'load_next':
+      return `load_next ${op.operand}${op.stops ? ', up to n' : ''}${guarded(op.guard)}`
     case 'aux_load':
       return (
-        `aux_load ${op.operand} (${op.shape}${op.vector ? ', vector' : ''}${op.ahead ? ', ahead' : ''}` +
+        `aux_load ${op.operand} (${op.shape}${op.vector ? ', vector' : ''}${op.ahead ? `, ahead of the ${op.ahead}` : ''}` +
         `${op.rows ? `, rows ${op.rows.copied ? 'from' : 'by'} ${op.rows.buffer}` : ''}` +
         `${op.fetched ? `, from ${op.fetched.buffer}, swizzle ${op.fetched.swizzle}` : ''})${guarded(op.guard)}`
       )

@@ -104,6 +104,7 @@ export const EPILOGUE = {
   own_row: nothing,
   find_rows: nothing,
   load_ahead: nothing,
+  load_next: nothing,
   compute: nothing,
   share_largest(op, agent, m) {
     const slot = m.slotOf(agent, op.buffer)

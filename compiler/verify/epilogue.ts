@@ -135,12 +135,23 @@ export function checkEpilogue(tiles: Tiles): void {
           [op.shape, order.at(-1), divisibility, tiles.bytes(op.operand) <= 4],
           ['full', domain.columns.axis, 'vector', true],
         )
+      if (op.shape === 'full' && op.ahead) {
+        tiles.expect(`${what}: elements`, elementsOf(tiles, op.operand), op.ahead)
+        const next = tiles.ops[tiles.ops.indexOf(op) + 1]
+        const isNext = next?.op === 'load_next' && next.operand === op.operand
+        tiles.expect(`${what}: loads the next`, isNext, op.ahead === 'subtile')
+      }
       if (op.fetched) tiles.expect(`${what}: swizzle`, op.fetched.swizzle, fetchedSwizzle(op.operand))
       if (op.rows) {
         tiles.expect(`${what}: rows`, [op.shape, order.at(-1), op.vector], ['full', domain.columns.axis, false])
         checkRows(tiles, what, op.operand, op.rows.buffer, op.rows.copied ? 'warpgroup' : 'warp')
       }
     } else if (op.op === 'aux_load') tiles.expect(`aux_load ${op.operand}: shape`, op.shape, 'uniform')
+    if (op.op === 'load_next') {
+      tiles.expect(`load_next ${op.operand}: elements`, elementsOf(tiles, op.operand), 'subtile')
+      const stops = tiles.ops.some((other) => other.op === 'stop_at_n')
+      tiles.expect(`load_next ${op.operand}: stops at n`, op.stops, stops)
+    }
     if (op.op === 'copy_rows') checkRows(tiles, `copy_rows ${op.operand}`, op.operand, op.buffer, 'warpgroup')
     if (op.op === 'stage_write' || op.op === 'row_store') {
       const what = `${op.op} ${op.operand}`
@@ -204,6 +215,9 @@ function checkRows(tiles: Tiles, what: string, operand: string, name: string, ow
   if (rows * shiftedRowBytes(subtileColumns, tiles.bytes(operand)) > buffer.slotBytes)
     tiles.problems.push(`${what}: a sub-tile does not fit a slot of ${name}`)
 }
+
+const elementsOf = ({ ops }: Tiles, operand: string): string | undefined =>
+  ops.flatMap((op) => (op.op === 'load_ahead' && op.operand === operand ? (op.elements ?? []) : []))[0]
 
 /** What is computed twice, to be measured and to be stored, is the same. */
 function checkComputedTwice(tiles: Tiles): void {

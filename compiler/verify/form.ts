@@ -125,6 +125,9 @@ function* groupProblems(program: TileProgram): Generator<string> {
         if (inner.op === 'for_tiles') yield `${op.op}: groups are found by whole warps`
 }
 
+/** What the last part asks for ahead of sums. */
+const BEFORE_PARTS: readonly string[] = ['fetch_first', 'load_ahead', 'lane0']
+
 /** Parts of k meet once in each tile, before its epilogue. */
 function* partProblems(program: TileProgram): Generator<string> {
   const { parts } = program.domain
@@ -152,7 +155,8 @@ function* partProblems(program: TileProgram): Generator<string> {
         yield 'store_part: is not counted when all threads have stored'
     }
     if (op.op !== 'last_part') continue
-    if (op.body[0]?.op !== 'add_parts') yield 'last_part: does not begin with all parts'
+    const first = op.body.find(({ op }) => !BEFORE_PARTS.includes(op))
+    if (first?.op !== 'add_parts') yield 'last_part: does not begin with all parts'
     for (const [inner] of walkTileOps(op.body)) if (inner.op === 'for_k') yield 'last_part: sums are not complete'
   }
   const inside = [...opsOf(program)].flatMap((op) => (op.op === 'last_part' ? walkedOps(op.body) : []))

@@ -83,11 +83,10 @@ function alignmentOf(program: TileProgram, buffer: string): number {
   let bytes = 16
   for (const op of opsOf(program)) {
     if (!referencesOf(op).buffers?.includes(buffer)) continue
-    if (op.op === 'copy_tile' && (op.tile.shifted || op.tile.dealt)) continue
-    if (op.op === 'tma_load' || op.op === 'gather' || op.op === 'copy_tile' || op.op === 'mma' || op.op === 'wgmma')
-      return ATOM_BYTES
-    if (op.op === 'load_atoms' || op.op === 'tma_store' || op.op === 'fetch_first' || op.op === 'stage_write')
-      bytes = 128
+    if (op.op === 'tma_load' || op.op === 'mma' || op.op === 'wgmma') return ATOM_BYTES
+    const isSwizzled = (op.op === 'gather' || op.op === 'copy_tile') && op.tile.swizzle !== 'none'
+    const ofRows = op.op === 'load_atoms' || op.op === 'tma_store' || op.op === 'fetch_first' || op.op === 'stage_write'
+    if (isSwizzled || ofRows) bytes = 128
   }
   return bytes
 }

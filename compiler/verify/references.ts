@@ -106,6 +106,7 @@ export function referencesOf(op: TileOp): References {
       return { buffers: [op.buffer], operands: [op.operand] }
     case 'find_rows':
     case 'load_ahead':
+    case 'load_next':
     case 'direct_store':
     case 'reduce_begin':
     case 'reduce_subtile':

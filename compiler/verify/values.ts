@@ -151,6 +151,8 @@ function flowOf(op: TileOp, program: TileProgram): Flow {
       return { reads: ['block', 'col', ...(op.from ? [] : ['acc'])], makes: ['sum'] }
     case 'load_ahead':
       return { reads: ['at'], makes: op.shape === 'full' && !op.elements ? [] : [`ahead:${op.operand}`] }
+    case 'load_next':
+      return { reads: ['at', 'row', 'col', `ahead:${op.operand}`] }
     case 'aux_load':
       return {
         reads: ['at', ...SHAPE_READS[op.shape], ...(op.ahead ? [`ahead:${op.operand}`] : [])],
@@ -296,6 +298,7 @@ function* guardProblems(program: TileProgram): Generator<string> {
     if (
       op.op === 'aux_load' ||
       op.op === 'load_ahead' ||
+      op.op === 'load_next' ||
       op.op === 'fetch_first' ||
       op.op === 'fetch_next' ||
       op.op === 'copy_rows'

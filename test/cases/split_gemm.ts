@@ -10,6 +10,7 @@ const split = (kind: Kind, name: string, kernel: string, schedule: string, body:
 }
 
 const PLAIN = '(A: bf16[m, k], B: bf16[n, k], bias: f32[n]) -> D: bf16[m, n] { D = relu(sum[k](A * B) + bias) }'
+const ADDED = '(A: bf16[m, k], B: bf16[n, k], C: bf16[m, n]) -> D: bf16[m, n] { D = relu(sum[k](A * B) + C) }'
 const GROUPS =
   '(A: bf16[t, k] ragged t by off as g, B: bf16[g, n, k], off: i32[g]) -> D: bf16[t, n] { D = sum[k](A * B) }'
 const BLOCKS =
@@ -122,6 +123,18 @@ export const SPLIT_CASES: readonly DeviceCase[] = [
     operands: { off: { values: [17, 17, 150, 151, 170] } },
   },
   split('sm80', 'three parts by mma.sync, of rows that TMA does not take', 'split5', 'parts 3', PLAIN, 531),
+  {
+    ...split('sm80', 'three parts by mma.sync, and an operand of each element', 'split18', 'parts 3', ADDED, 531),
+    extents: { m: 150, n: 203, k: 531 },
+  },
+  split(
+    'sm90',
+    'three parts, and an operand that TMA brings',
+    'split19',
+    'consumers cooperative\n  parts 3',
+    ADDED,
+    536,
+  ),
   split('sm100', 'three parts, handed out by the device', 'split2', 'mma 1cta\n  scheduler clc\n  parts 3', PLAIN, 536),
   split('sm100', 'scales in blocks, two parts', 'split3', 'mma 1cta\n  parts 2', BLOCKS, 720),
 ]

@@ -23,6 +23,7 @@ const WIDE: readonly (readonly [string, WideCase])[] = [
   ['parts of 48 columns', { out: 'f16', ...tile(64, 96, 64), orders: { D: 'lnm' } }],
   ['widths that 64 bytes do not divide', { tile: [64, 48], sm80: SM80, on: 'sm_100a', extents: { n: 100 } }],
   ['48 rows, unaligned', { a: 'bf16', out: 'bf16', ...tile(48, 128, 32), unaligned: ['A', 'B', 'D'], extents: { m: 95, n: 263, k: 83 }, orders: { B: 'lnk' } }],
+  ['48 rows, unaligned, a swizzle span of k', { a: 'bf16', out: 'bf16', ...tile(48, 128, 64), unaligned: ['A', 'D'], extents: { m: 95, n: 263, k: 331 }, orders: { B: 'lnk' } }],
   ['2 stages', { tile: [64, 64], sm80: { stages: 2 } }],
   ['5 stages', { ...tile(64, 32, 32, { stages: 5 }), extents: { k: 333 } }],
   ['warps in a row', { tile: [32, 128], sm80: { warps: [1, 4] } }],

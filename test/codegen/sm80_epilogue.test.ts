@@ -28,6 +28,7 @@ const TURNED = `kernel turned(A: f16[k, m], B: f16[k, n], C: bf16[n, m]) -> (D: 
   F = sum[k](A * B) + C
   D = relu(F)
 }`
+const ADDED = `kernel added(A: f16[m, k], B: f16[n, k], C: f16[m, n]) -> D: f16[m, n] { D = sum[k](A * B) + C }`
 const LONG = `kernel long(A: bf16[m, k], B: bf16[k, n], C: bf16[m, n], bias: bf16[n]) -> (D: bf16[m, n], E: f32[m, n]) {
   x = sum[k](A * B) + C + bias
   D = gelu(x) * sigmoid(x)
@@ -45,6 +46,10 @@ describe('on the virtual devices', () => {
     ['gated', GATED, '128x128', { m: 140, n: 144, k: 40 }, 'virtual-sm90'],
     ['half', HALF, '128x64', { m: 140, n: 144, k: 16 }, 'virtual-sm90'],
     ['turned', TURNED, '64x32', { m: 67, n: 48, k: 16 }, 'virtual-sm90'],
+    // Elements of the tile and, of larger tiles, of one sub-tile in registers; in pairs, where rows are aligned; warps with columns beyond n.
+    ['added', ADDED, '64x64', { m: 90, n: 67, k: 70 }, 'virtual-sm90'],
+    ['added', ADDED, '128x128', { m: 150, n: 145, k: 70 }, 'virtual-sm90'],
+    ['added', ADDED, '128x128', { m: 150, n: 168, k: 66 }, 'virtual-sm100'],
     // What no boxes can be cut from.
     ['reduced', REDUCED, '64x32', { l: 2, m: 61, n: 67, k: 33 }, 'virtual-sm90'],
     ['integers', INTEGERS, '64x64', { m: 61, n: 67, k: 33 }, 'virtual-sm100'],

@@ -17,7 +17,7 @@ import {
   takeRegisters,
 } from '../../pipe/fragments.ts'
 import { EXCHANGE_EMITTERS } from '../../pipe/exchange.ts'
-import { emitLoadColumns, emitLoadLines, emitLoadRows } from '../../pipe/ahead.ts'
+import { emitLoadColumns, emitLoadElements, emitLoadLines, emitLoadNext, emitLoadRows } from '../../pipe/ahead.ts'
 import { firstCell, partEmitters } from '../../pipe/parts.ts'
 import { SCALE_EMITTERS } from '../../pipe/scales.ts'
 import { atomIn, crossesLanes, CROSSED_LANE, emitLoadFragments, sourcesOf } from './loads.ts'
@@ -76,6 +76,9 @@ function multiplyAdd({ set, chunk }: MmaSync, c: EmitContext): void {
  */
 const isOneBlock = ({ body }: Extract<TileOp, { op: 'ahead' }>, c: EmitContext): boolean =>
   body.every((part) => part.op === 'advance' || (part.op === 'copy_tile' && isSharedEvenly(part, c)))
+
+/** The i-th of its rows (CUDA texts). */
+const rowOfLane = (i: string): string => `at.m + warp_m * WARP_M + ${i} / 2 * ROWS_PER_WARP + lane / 4 + ${i} % 2 * 8`
 
 export const SM80_EMITTERS: Emitters = {
   ...COMMON_EMITTERS,
@@ -154,10 +157,10 @@ export const SM80_EMITTERS: Emitters = {
   },
   load_ahead(op, c) {
     if (op.shape === 'row') return emitLoadRows(op, c)
-    const row = (i: string): string => `at.m + warp_m * WARP_M + ${i} / 2 * ROWS_PER_WARP + lane / 4 + ${i} % 2 * 8`
-    const load = op.shape === 'full' ? emitLoadLines : emitLoadColumns
-    load(op, row, registersOf(c).rowBlocks, c)
+    const load = op.elements ? emitLoadElements : op.shape === 'full' ? emitLoadLines : emitLoadColumns
+    load(op, rowOfLane, registersOf(c).rowBlocks, c)
   },
+  load_next: (op, c) => emitLoadNext(op, rowOfLane, registersOf(c).rowBlocks, c),
   own_row(_, c) {
     emitFragmentRow(c, 'at.m + warp_m * WARP_M + block * ROWS_PER_WARP')
   },

@@ -80,9 +80,11 @@ export function emitSettleRows(op: SettleRows, c: EmitContext): void {
     c.out.line(`const u32 own = ${slotAddress(c, op.buffer)} + ${place};`, where)
     const isEven = rows % apart === 0
     const together = Math.min(UNDER_WAY, isEven ? each * rounds : each)
-    for (let first = 0; first < each * rounds; first += together) {
+    const all = each * rounds
+    for (let first = 0; first < all; first += together) {
       const begins = Math.floor(first / each) * apart
-      c.out.block(isEven ? '' : `if (warp * ${ofWarp} + ${begins} < ${rows})`, () => settle(first, together))
+      const settleSome = (): void => settle(first, Math.min(together, all - first))
+      c.out.block(isEven ? '' : `if (warp * ${ofWarp} + ${begins} < ${rows})`, settleSome)
     }
   })
 }

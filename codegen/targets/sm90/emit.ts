@@ -255,8 +255,7 @@ export const SM90_EMITTERS: Emitters = {
   load_ahead(op, c) {
     if (op.shape === 'row') return emitLoadRows(op, c)
     const row = (i: string): string => `${warpRow(c, `${i} / 2`)} + lane / 4 + ${i} % 2 * 8`
-    if (op.elements) return emitLoadElements(op, row, c)
-    const load = op.shape === 'full' ? emitLoadLines : emitLoadColumns
+    const load = op.elements ? emitLoadElements : op.shape === 'full' ? emitLoadLines : emitLoadColumns
     load(op, row, registersOf(c).rowBlocks, c)
   },
   for_subtiles(op, c) {

@@ -8,7 +8,7 @@ import type { Role, TileOp, TileProgram } from '../../ir/pipe.ts'
 import type { FragmentSource } from '../../ir/pipe_mma.ts'
 import type { Domain } from '../../space/domain.ts'
 import { exchangeParts } from '../tensor_core/exchange.ts'
-import { loadsAhead } from '../tensor_core/ahead.ts'
+import { elementLoads, elementsBrought, loadsAhead } from '../tensor_core/ahead.ts'
 import { auxLoads, directStore, rowStores, fragmentEpilogue } from '../tensor_core/lower_epilogue.ts'
 import { forLoops, gather, scaleFinders, scaleLoadsBy, sharedTile, tileSource } from '../tensor_core/lower_loads.ts'
 import { commonParts, groupChecks } from '../tensor_core/lower_program.ts'
@@ -104,7 +104,7 @@ function workerRole(plan: Sm80Plan, domain: Domain): TileOp[] {
     ...(plan.deep > 1 ? [{ op: 'leave_cells', buffer: LEFT } as const] : []),
     // Sub-tiles on their way out lie over the stages.
     { op: 'cta_sync' },
-    ...(plan.exchange ? exchangeParts(plan.exchange, epilogue(plan)) : plan.deep > 1 ? together(plan) : epilogue(plan)),
+    ...finish(plan),
     { op: 'cta_sync' },
   ]
   return [{ op: 'for_tiles', body: tile }]
@@ -147,15 +147,18 @@ const fragmentSource = ({ a, b, tile: [, , depth] }: Sm80Plan): FragmentSource =
   products: b.map((plan, i) => tileSource(plan, bufferOfB(i), depth)),
 })
 
-/** Of warps that share k the first go on. */
-const together = (plan: Sm80Plan): TileOp[] => [
-  { op: 'first_along_k', body: [{ op: 'add_cells', buffer: LEFT }, ...epilogue(plan)] },
-]
+/** What becomes of the accumulators. Of warps that share k the first go on. */
+function finish(plan: Sm80Plan): TileOp[] {
+  const loads = elementLoads(plan.epilogue, plan.elements)
+  if (plan.exchange) return exchangeParts(plan.exchange, epilogue(plan), loads)
+  if (plan.deep === 1) return [...loads, ...epilogue(plan)]
+  return [{ op: 'first_along_k', body: [...loads, { op: 'add_cells', buffer: LEFT }, ...epilogue(plan)] }]
+}
 
 const epilogue = (plan: Sm80Plan): TileOp[] =>
   fragmentEpilogue(
     plan.epilogue,
-    (shapes) => auxLoads(plan.epilogue, shapes, undefined, plan.ahead),
+    (shapes) => auxLoads(plan.epilogue, shapes, elementsBrought(plan.epilogue, plan.elements), plan.ahead),
     null,
     storeOps(plan),
     plan.threads,

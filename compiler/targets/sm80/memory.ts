@@ -7,6 +7,9 @@ import type { Sm80Plan } from './plan.ts'
 
 type Sm80Shape = Pick<Sm80Plan, 'tile' | 'a' | 'b' | 'scales' | 'epilogue' | 'warps' | 'leftBytes'>
 
+/** The longest row of a swizzle pattern: threads find chunks within it. */
+const SWIZZLED_BYTES = 128
+
 /** Name of the buffer through which warps that share k meet. */
 export const LEFT = 'smem_left'
 
@@ -16,7 +19,9 @@ export function sm80Memory(
   wanted: Wanted,
 ): MemoryMap {
   const map = new MemoryMap(wanted)
-  const align = ({ shifted, dealt }: OperandPlan): number => (shifted || dealt ? 16 : 1024)
+  // Chunks of a row change places by bits of their addresses.
+  const align = ({ shifted, dealt, descriptor }: OperandPlan): number =>
+    shifted || dealt || descriptor.swizzle === 'none' ? 16 : SWIZZLED_BYTES
   map.buffer('smem_a', 'stage', stages, a.tileBytes, align(a), () => tileText(a, 'M', tile[2]))
   b.forEach((operand, i) =>
     map.buffer(bufferOfB(i), 'stage', stages, operand.tileBytes, align(operand), () => tileText(operand, 'N', tile[2])),

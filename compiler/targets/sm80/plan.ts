@@ -8,9 +8,9 @@ import { DTYPES, type Accumulator } from '../../dtypes.ts'
 import type { Instance, Rejection, TargetArch } from '../../instance.ts'
 import type { Sm80Design } from './design.ts'
 import { isRejection, rejection } from '../../rejection.ts'
-import { loadedAhead } from '../tensor_core/ahead.ts'
-import { planEpilogue, widestBlock, type EpilogueBudget } from '../tensor_core/epilogue.ts'
-import { planExchange } from '../tensor_core/exchange.ts'
+import { elementsAhead, loadedAhead, type ElementsAhead } from '../tensor_core/ahead.ts'
+import { planEpilogue, valuesOf, widestBlock, type EpilogueBudget } from '../tensor_core/epilogue.ts'
+import { planExchange, UNDER_WAY } from '../tensor_core/exchange.ts'
 import { mmaOf } from '../tensor_core/forms.ts'
 import { chooseStages } from '../tensor_core/memory.ts'
 import {
@@ -49,6 +49,8 @@ const MOST_WITH_SUMS = 200
 const SUMS_BESIDE_PAIRS = 168
 /** Registers of a thread that are no accumulators and no values of a sub-tile. */
 const RESERVED_REGISTERS = 64
+/** The same in an epilogue, where fragments and addresses of copies are gone. */
+const IN_EPILOGUE = 48
 /** CTAs of an SM, at most. */
 const MOST_PER_SM = 4
 /**
@@ -76,6 +78,8 @@ export interface Sm80Plan extends TensorCorePlan {
   readonly warps: readonly [number, number]
   /** Operands along n or m whose values are loaded ahead of the epilogue, and stay in registers for the whole tile. */
   readonly ahead: readonly string[]
+  /** Operands of each element, which are loaded when the MMAs are done. */
+  readonly elements: readonly ElementsAhead[]
   /** Warps along k: each multiplies its steps of a stage, for the same part of the tile. */
   readonly deep: number
   /** Of what all but the first along k leave. */
@@ -218,6 +222,16 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
       Math.floor(SM_REGISTERS / (32 * warpCount * registers)),
     ),
   )
+  const exchange = planExchange(parts, 32 * warpCount, cells, !gemm.groups, design.share)
+  const room = exchange?.meets
+    ? Math.min(MOST_REGISTERS, Math.floor(SM_REGISTERS / (32 * warpCount * perSm)))
+    : MOST_REGISTERS
+  // Sums of other parts, which are loaded meanwhile, or the values of a sub-tile.
+  const beside = cells + (exchange ? 4 * UNDER_WAY : (valuesOf(epilogue).length * epilogue.subtileColumns) / 2)
+  // Short sums have other CTAs to run meanwhile: of them L1 would be asked for elements too often (2 to 6 % for 2049x1025x129 on an H200).
+  const elements = isShort
+    ? []
+    : elementsAhead(epilogue, gemm, (warpTile[0] * warpTile[1]) / 32, room - IN_EPILOGUE - beside)
   return {
     kind: 'sm80',
     instance,
@@ -227,7 +241,7 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
     tile: design.tile,
     ctaRows: tileM,
     ...overlapped,
-    exchange: planExchange(parts, 32 * warpCount, cells, !gemm.groups, design.share),
+    exchange,
     cluster: { shape: [1, 1], fallback: null, size: 1, splits: 1, pair: 1 },
     ...inputs,
     mma: form,
@@ -242,6 +256,7 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
     ahead: loadedAhead(epilogue, warpTile[0] / MMA_ROWS, layout.spareRegisters!, MOST_AHEAD),
     warps,
     deep: along,
+    elements,
     leftBytes,
     warpTile,
     epilogue,

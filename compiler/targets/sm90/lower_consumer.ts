@@ -45,7 +45,7 @@ export function consumerRole(plan: Sm90Plan): TileOp[] {
   const sums = [...mainloop(plan), ...(isSplit ? exchangeSums(plan) : [])]
   const ahead = loadsAhead({ ...plan, copied: copiedRows(plan, plan) })
   const tile: TileOp[] = plan.exchange
-    ? [...sums, ...exchangeParts(plan.exchange, [...fetch, ...ahead, ...finish])]
+    ? [...sums, ...exchangeParts(plan.exchange, finish, [...fetch, ...ahead])]
     : // They land while the MMAs run.
       [...fetch, ...ahead, ...sums, ...finish]
   const turn: TileOp[] = [...tile, ...(pingpong ? [{ op: 'skip_tile', rings, unless: null } as const] : [])]

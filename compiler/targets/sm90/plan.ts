@@ -5,7 +5,7 @@
 import { matmulOf, waysOf, type Matmul } from '../../classes/matmul.ts'
 import type { TileGraph } from '../../ir/graph.ts'
 import { DTYPES, type Accumulator } from '../../dtypes.ts'
-import { elementsAhead, IN_PLACE, loadedAhead } from '../tensor_core/ahead.ts'
+import { fewElements, IN_PLACE, loadedAhead } from '../tensor_core/ahead.ts'
 import type { Instance, Rejection } from '../../instance.ts'
 import { splitFits, type Sm90Design } from './design.ts'
 import { isRejection, rejection } from '../../rejection.ts'
@@ -314,7 +314,7 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
     ahead:
       splits > 1 || parks
         ? subtiles === 1 && !parks
-          ? elementsAhead(epilogue)
+          ? fewElements(epilogue)
           : []
         : loadedAhead(epilogue, rowBlocks, layout.spareRegisters!, parts ? MOST_BESIDE_PARTS : MOST_AHEAD),
     parks,

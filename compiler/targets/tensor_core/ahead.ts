@@ -1,11 +1,13 @@
 /** Operands of the epilogue along n or m alone, whose values are loaded before the MMAs and stay in registers for the whole tile. */
 import { DTYPES } from '../../dtypes.ts'
 import type { TileOp } from '../../ir/pipe.ts'
+import type { Ahead } from '../../ir/pipe_epilogue.ts'
 import type { Matmul } from '../../classes/matmul.ts'
-import { inBlocks, isDense } from '../../ir/tensor.ts'
+import { inBlocks, isDense, type TensorOperand } from '../../ir/tensor.ts'
 import { guardOf } from '../../ir/walk.ts'
 import { valuesOf, type EpiloguePlan } from './epilogue.ts'
 import type { AuxPlan } from './epilogue_operands.ts'
+import { stopsAtN, type Brought } from './lower_epilogue.ts'
 
 /** Columns of a sub-tile whose values take the place of their accumulators. */
 export const IN_PLACE = 64
@@ -33,16 +35,68 @@ export function loadedAhead(epilogue: EpiloguePlan, rowBlocks: number, spare: nu
 /** Elements of a lane that are few enough to wait in registers. */
 const FEW = 8
 
-/**
- * Operands of each element, where a warp has one sub-tile of few columns, as those of clusters that share k: of their lines L2 would be asked when all
- * else is done.
- */
-export const elementsAhead = ({ aux, subtileColumns }: EpiloguePlan): string[] =>
+/** Operands of each element, where a warp has one sub-tile of few columns, as those of clusters that share k. */
+export const fewElements = ({ aux, subtileColumns }: EpiloguePlan): string[] =>
   subtileColumns / 2 > FEW
     ? []
     : aux.flatMap(({ operand, shape, fetch }) =>
         shape === 'full' && fetch === null && isDense(operand) && !operand.computed ? [operand.name] : [],
       )
+
+/** Are two columns of a row of it in one word of memory? */
+export const inPairs = ({ dtype, divisibility, order }: TensorOperand, n: string): boolean =>
+  DTYPES[dtype].storageBytes <= 2 && divisibility !== 'element' && order.at(-1) === n
+
+/** An operand of each element, by name, and of what its elements are in registers ahead of their use. */
+export interface ElementsAhead {
+  readonly operand: string
+  readonly of: Ahead
+}
+
+/**
+ * Operands of each element, as long as there are registers for those that a lane has of the tile, `count`, or else of a sub-tile: of their lines L2 would be
+ * asked when all else is done, sub-tile by sub-tile, and rows that begin anywhere take several times as many instructions through shared memory (measured).
+ */
+export function elementsAhead(
+  { aux, subtileColumns, measured }: EpiloguePlan,
+  { n }: Pick<Matmul, 'n'>,
+  count: number,
+  spare: number,
+): ElementsAhead[] {
+  let left = spare
+  return aux.flatMap(({ operand, shape, fetch }): ElementsAhead[] => {
+    if (shape !== 'full' || fetch !== null || !isDense(operand) || operand.computed) return []
+    const perWord = inPairs(operand, n) ? 2 : 1
+    const words = { tile: count / perWord, subtile: subtileColumns / 2 / perWord }
+    // Sub-tiles that are measured first come twice.
+    const of = (measured === null ? (['tile', 'subtile'] as const) : (['tile'] as const)).find(
+      (of) => words[of] <= left,
+    )
+    if (of === undefined) return []
+    left -= words[of]
+    return [{ operand: operand.name, of }]
+  })
+}
+
+/** Of those the loads. */
+export const elementLoads = (epilogue: EpiloguePlan, elements: readonly ElementsAhead[]): TileOp[] =>
+  elements.map(({ operand, of }) => {
+    const guard = guardOf(valuesOf(epilogue), operand)
+    return { op: 'load_ahead', operand, shape: 'full', elements: of, guard }
+  })
+
+/** Where their values come from. */
+export const elementsBrought = (
+  epilogue: EpiloguePlan,
+  elements: readonly ElementsAhead[],
+): ReadonlyMap<string, Brought> =>
+  new Map(
+    elements.map(({ operand, of }) => {
+      const guard = guardOf(valuesOf(epilogue), operand)
+      const next: TileOp = { op: 'load_next', operand, stops: stopsAtN(epilogue), guard }
+      return [operand, { before: [], from: { ahead: of }, then: of === 'subtile' ? [next] : [] }]
+    }),
+  )
 
 /** Operands along n or m, under the MMAs; lines of memory of those along both that no copy brings. */
 export const loadsAhead = ({
@@ -66,5 +120,5 @@ export const loadsAhead = ({
     if (!isAhead || shape === 'uniform') return []
     const elements = shape === 'full' && ahead.includes(name)
     const guard = guardOf(valuesOf(epilogue), name)
-    return [{ op: 'load_ahead', operand: name, shape, ...(elements && { elements }), guard }]
+    return [{ op: 'load_ahead', operand: name, shape, ...(elements && { elements: 'tile' }), guard }]
   })

@@ -94,10 +94,14 @@ export function exchangeRegions(
   ]
 }
 
-/** Of one tile: `then` begins with accumulators that are whole. */
-export const exchangeParts = ({ threads, meets }: ExchangePlan, then: readonly TileOp[]): TileOp[] => [
+/** Of one tile: `then` begins with accumulators that are whole; `loads`: operands that the last part asks for before it adds all of them. */
+export const exchangeParts = (
+  { threads, meets }: ExchangePlan,
+  then: readonly TileOp[],
+  loads: readonly TileOp[] = [],
+): TileOp[] => [
   { op: 'store_part' },
   { op: 'role_sync', threads },
   ...(meets ? [{ op: 'meet_parts', threads } as const] : []),
-  { op: 'last_part', threads, body: [{ op: 'add_parts' }, ...then] },
+  { op: 'last_part', threads, body: [...loads, { op: 'add_parts' }, ...then] },
 ]

@@ -16,7 +16,7 @@ import type { ReductionPlan } from './reduction.ts'
 /** An operand that others bring to shared memory: where from it is loaded, what that waits for, and what follows. */
 export interface Brought {
   readonly before: readonly TileOp[]
-  readonly from: Pick<AuxLoad, 'fetched' | 'rows'>
+  readonly from: Pick<AuxLoad, 'fetched' | 'rows' | 'ahead'>
   readonly then: readonly TileOp[]
 }
 
@@ -32,15 +32,15 @@ export function auxLoads(
     .filter(({ shape }) => shapes.includes(shape))
     .flatMap(({ operand, shape, vector, rows }): TileOp[] => {
       const bring = brought?.get(operand.name)
-      const isAhead = ahead.includes(operand.name)
+      const isAhead = ahead.includes(operand.name) || bring?.from.ahead !== undefined
       const load: TileOp = {
         op: 'aux_load',
         operand: operand.name,
         shape,
         vector: vector && !isAhead,
         ...(rows && !isAhead && { rows: { buffer: 'smem_d' } }),
+        ...(isAhead && { ahead: 'tile' }),
         ...bring?.from,
-        ...(isAhead && { ahead: true }),
         guard: guardOf(values, operand.name),
       }
       return [...(bring?.before ?? []), load, ...(bring?.then ?? [])]
