@@ -383,6 +383,9 @@ export function* walkTileOps(
   }
 }
 
+/** Operations of a body, and of the bodies in it. */
+export const walkedOps = (ops: readonly TileOp[]): TileOp[] => [...walkTileOps(ops)].map(([op]) => op)
+
 /** All operations of a program. */
 export function* opsOf({ setup, roles, teardown }: TileProgram): Generator<TileOp> {
   for (const { body } of [...setup, ...roles, ...teardown]) for (const [op] of walkTileOps(body)) yield op

@@ -1,6 +1,6 @@
 /** What the other checks take for granted: there are roles, loops and products, accumulators of one kind, and axes and operands that fit. */
 import type { RaggedAxis } from '../ir/tensor.ts'
-import { bodiesOf, opsOf, walkTileOps, type Barrier, type TileOp, type TileProgram } from '../ir/pipe.ts'
+import { bodiesOf, opsOf, walkedOps, type Barrier, type TileOp, type TileProgram } from '../ir/pipe.ts'
 import { sourceProblems } from '../ir/verify_tensor.ts'
 import { axesWithin } from '../ir/walk.ts'
 
@@ -121,7 +121,7 @@ function* groupProblems(program: TileProgram): Generator<string> {
   if (cluster.splits > 1 || cluster.fallback) yield 'tiles of groups are found in rising order'
   for (const op of opsOf(program))
     if (op.op === 'one_thread' || (op.op === 'for_warpgroups' && !op.whole) || op.op === 'elected' || op.op === 'lane0')
-      for (const [inner] of walkTileOps(op.body))
+      for (const inner of walkedOps(op.body))
         if (inner.op === 'for_tiles') yield `${op.op}: groups are found by whole warps`
 }
 
@@ -157,14 +157,12 @@ function* partProblems(program: TileProgram): Generator<string> {
     if (op.op !== 'last_part') continue
     const first = op.body.find(({ op }) => !BEFORE_PARTS.includes(op))
     if (first?.op !== 'add_parts') yield 'last_part: does not begin with all parts'
-    for (const [inner] of walkTileOps(op.body)) if (inner.op === 'for_k') yield 'last_part: sums are not complete'
+    for (const inner of walkedOps(op.body)) if (inner.op === 'for_k') yield 'last_part: sums are not complete'
   }
   const inside = [...opsOf(program)].flatMap((op) => (op.op === 'last_part' ? walkedOps(op.body) : []))
   for (const kind of ['compute', 'for_subtiles'] as const)
     if (count(inside, kind) !== count(opsOf(program), kind)) yield `${kind}: is not behind all parts of k`
 }
-
-const walkedOps = (ops: readonly TileOp[]): TileOp[] => [...walkTileOps(ops)].map(([op]) => op)
 
 /** TMA's maps are asked for once, before anyone waits for them. */
 function* prefetchProblems(program: TileProgram): Generator<string> {

@@ -2,7 +2,7 @@
  * Runs a pipeline program abstractly: every agent of every CTA of a cluster, on a few tiles, with barriers as the hardware has them.
  * What goes wrong in some order of agents shows in any order, since accesses are compared by what their agents have seen.
  */
-import { opsOf, type TileOp, type TileProgram } from '../ir/pipe.ts'
+import { opsOf, walkedOps, type TileOp, type TileProgram } from '../ir/pipe.ts'
 import type { Agent } from './agent.ts'
 import { clusterMaps } from './cluster.ts'
 import type { Blocked, Effects, Steps } from './effect.ts'
@@ -13,6 +13,7 @@ import { MMAS } from './effects_mma.ts'
 import { SUMS } from './effects_sums.ts'
 import { SYNC } from './effects_sync.ts'
 import { EnoughProblems, Machine, type Load } from './machine.ts'
+import { referencesOf } from './references.ts'
 
 /** What each operation does. */
 const EFFECTS: Effects<TileOp['op'], Machine> = { ...CONTROL, ...SYNC, ...LOADS, ...MMAS, ...SUMS, ...EPILOGUE }
@@ -93,7 +94,12 @@ function ringProblems(m: Machine): string[] {
   const first = new Map<string, { place: number; role: string }>()
   for (const { agent, role, ring, turns } of m.ended) {
     const slots = over.get(ring) ?? ring
-    const takesTurns = role.body.some((op) => op.op === 'for_tiles' && op.turns !== undefined)
+    const takesTurns = walkedOps(role.body).some(
+      (op) =>
+        op.op === 'for_tiles' &&
+        op.turns !== undefined &&
+        walkedOps(op.body).some((inner) => referencesOf(inner).rings?.includes(ring)),
+    )
     const key = takesTurns ? `${slots} ${agent.cta} ${agent.warpgroup}` : slots
     const place = turns % m.ringSlots(ring)
     const other = first.get(key)

@@ -75,6 +75,9 @@ export const SM80_CONSTANTS = {
   halfLine: 0.3,
   /** A sub-tile of a full operand, from memory, until the next is asked for: CTAs beside hide it. To 91 products with one on an H200. */
   fetched: 1400,
+  /** The same of elements in registers: of the tile, which lie there when they are needed, and of a sub-tile, asked for one sub-tile before. */
+  loaded: 600,
+  next: 1000,
   /** A barrier of the CTA, and the first fragments behind it. */
   step: 38,
   /**
@@ -97,8 +100,9 @@ export const SM80_CONSTANTS = {
   sectors: 4,
   /** Of elements that fill no words, for the ends of the rows of a warp. */
   ends: 600,
-  /** The same for a full operand read in rows that begin anywhere, in vectors and element by element, for a row operand, and for each product. */
+  /** The same for a full operand read in rows that begin anywhere, as elements ahead of their use, in vectors and element by element, for a row operand, and for each product. */
   fetchRows: 7,
+  elements: 5,
   vector: 12,
   element: 96,
   row: 7.57,
@@ -177,9 +181,8 @@ export function estimateSm80(
   // Between two barriers, where nothing hides how long each warp takes.
   const settling = (costs.alone * settledWords(plan) * costs.settled) / schedulerWarps
   const step = Math.max(work * sharing, work + settling + costs.step + shifts, waiting, behind)
-  const hasFull = plan.epilogue.aux.some(({ shape }) => shape === 'full')
   const alone = epilogueCycles(plan, extents, costs)
-  const epilogue = Math.max(alone * sharing, alone + (hasFull ? costs.fetched * subtilesOf(plan) : 0))
+  const epilogue = Math.max(alone * sharing, alone + fetchCycles(plan, costs))
   const exchange = exchangeCycles(plan, busy, machine)
   // Parts are stored by each work item; the last of a tile reads them all and goes on.
   const wholeWaves = Math.ceil((tiles - cut) / slots)
@@ -236,6 +239,13 @@ const halfLines = ({ a, b, tile: [, , depth] }: Sm80Plan, extents: Extents, cost
 const subtilesOf = ({ warpTile: [rows, columns], epilogue }: Sm80Plan): number =>
   (rows / 16) * (columns / epilogue.subtileColumns)
 
+/** Until full operands are there, of one tile. */
+function fetchCycles(plan: Sm80Plan, costs: Sm80Constants): number {
+  if (plan.epilogue.aux.every(({ shape }) => shape !== 'full')) return 0
+  if (plan.elements.length === 0) return costs.fetched * subtilesOf(plan)
+  return plan.elements.every(({ of }) => of === 'tile') ? costs.loaded : costs.next * subtilesOf(plan)
+}
+
 /** Operands that are copied in less than 16 bytes. */
 const inPieces = ({ a, b }: Sm80Plan): readonly OperandPlan[] =>
   [a, ...b].filter(({ source, copyBytes }) => source === 'copy' && copyBytes !== 16)
@@ -281,20 +291,22 @@ function promotionCycles({ parts, warps, warpTile: [, columns] }: Sm80Plan, cost
 
 /** Of one tile. Each of the four schedulers of an SM serves a quarter of the warps. */
 function epilogueCycles(
-  { epilogue, program, warps, warpTile, gemm, overlap }: Sm80Plan,
+  { epilogue, program, warps, warpTile, gemm, overlap, elements }: Sm80Plan,
   extents: Extents,
   costs: Sm80Constants,
 ): number {
   const { outputs, aux } = epilogue
   const loads = aux.reduce(
-    (sum, { shape, vector, rows }) =>
+    (sum, { shape, vector, rows, operand: { name } }) =>
       sum +
       (shape === 'full'
-        ? rows
-          ? costs.fetchRows
-          : vector
-            ? costs.vector
-            : costs.element
+        ? elements.some(({ operand }) => operand === name)
+          ? costs.elements
+          : rows
+            ? costs.fetchRows
+            : vector
+              ? costs.vector
+              : costs.element
         : shape === 'row'
           ? costs.row
           : 0),

@@ -13,6 +13,7 @@ import { runCase } from '../../runtime/selftest/run_case.ts'
 import { FULL } from '../cases_of.ts'
 import { uncovered } from './pairwise.ts'
 import { prepareCase } from './prepare.ts'
+import { GATED_CASES } from './gated_gemm.ts'
 import { GROUPED_CASES } from './grouped_gemm.ts'
 import { SPLIT_CASES } from './split_gemm.ts'
 import { STORED_CASES } from './stored_gemm.ts'
@@ -131,10 +132,10 @@ function runTable(spec: DeviceSpec): KtlKernel[] {
 
 describe('virtual-sm100', () => {
   const kernels = runTable('virtual-sm100')
-  test('in at most 72 nvcc runs, and one for each kernel of groups, of parts or of unaligned rows', () => {
+  test('in at most 72 nvcc runs, and one for each kernel of groups, of parts, of several products or of unaligned rows', () => {
     const forms = new Set(
       // Operands whose rows are padded may have another alignment.
-      [...GROUPED_CASES, ...SPLIT_CASES, ...UNALIGNED_CASES, ...ODD_CASES].map(({ source, design, operands }) =>
+      [...GROUPED_CASES, ...SPLIT_CASES, ...GATED_CASES, ...UNALIGNED_CASES, ...ODD_CASES].map(({ source, design, operands }) =>
         JSON.stringify([source, design.tile, operands]),
       ),
     )

@@ -47,6 +47,8 @@ const FETCHED_OPERANDS = 2
 const MAX_VALUES = 96
 /** Statements of all sub-tiles that compilers unroll in reasonable time. */
 const MAX_UNROLLED = 400
+/** The same where shared memory has no room for accumulators, over which a loop would go. */
+const MAX_WITHOUT_ROOM = 800
 /**
  * Shared memory for stages, and as many of them, are enough to keep loads under way; what epilogue operands need of the rest comes first. Three stages
  * of 48 KiB were 4 to 9 % slower than four with narrower sub-tiles (measured on an H100).
@@ -255,15 +257,19 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
     const epilogue = planEpilogue(program, gemm, { ...layout, spareRegisters, ...(widest !== undefined && { widest }) })
     if (isRejection(epilogue)) return epilogue
     const subtiles = rowBlocks * (columns / epilogue.subtileColumns)
-    const parks = (splits === 1 || design.parts === 1) && subtiles * epilogueSize(epilogue) > MAX_UNROLLED
-    if (parks && accumulator === 'f16')
+    const unrolled = splits === 1 || design.parts === 1 ? subtiles * epilogueSize(epilogue) : 0
+    if (unrolled > MAX_UNROLLED && accumulator === 'f16')
       return rejection('KTL2904', { form: 'an epilogue of this size on f16 accumulators' })
-    const partialBytes = splits > 1 || parks ? products * (pingpong ? warpgroups : 1) * tileM * tileN * 4 : 0
-    const undivided: Undivided = {
-      design, gemm, tile, cluster, a, b, loops, joint, scales, epilogue, warpgroups, splits, subtiles, parks, partialBytes, stageBytes, idleWarps,
-    } // prettier-ignore
-    const memory = divideMemory(undivided)
-    return isRejection(memory) ? memory : { epilogue, subtiles, parks, partialBytes, memory }
+    const divide = (parks: boolean) => {
+      const partialBytes = splits > 1 || parks ? products * (pingpong ? warpgroups : 1) * tileM * tileN * 4 : 0
+      const undivided: Undivided = {
+        design, gemm, tile, cluster, a, b, loops, joint, scales, epilogue, warpgroups, splits, subtiles, parks, partialBytes, stageBytes, idleWarps,
+      } // prettier-ignore
+      const memory = divideMemory(undivided)
+      return isRejection(memory) ? memory : { epilogue, subtiles, parks, partialBytes, memory }
+    }
+    const parked = divide(unrolled > MAX_UNROLLED)
+    return isRejection(parked) && unrolled <= MAX_WITHOUT_ROOM ? divide(false) : parked
   }
   let division = divided(rowsAnywhere)
   if (isRejection(division)) return division
