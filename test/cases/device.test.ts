@@ -135,8 +135,8 @@ describe('virtual-sm100', () => {
   test('in at most 72 nvcc runs, and one for each kernel of groups, of parts, of several products or of unaligned rows', () => {
     const forms = new Set(
       // Operands whose rows are padded may have another alignment.
-      [...GROUPED_CASES, ...SPLIT_CASES, ...GATED_CASES, ...UNALIGNED_CASES, ...ODD_CASES].map(({ source, design, operands }) =>
-        JSON.stringify([source, design.tile, operands]),
+      [...GROUPED_CASES, ...SPLIT_CASES, ...GATED_CASES, ...UNALIGNED_CASES, ...ODD_CASES].map(
+        ({ source, design, operands }) => JSON.stringify([source, design.tile, operands]),
       ),
     )
     const names = kernels.map(({ metadata }) => metadata.kernelName)

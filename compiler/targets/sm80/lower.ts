@@ -5,6 +5,7 @@
  */
 import { waysOf } from '../../classes/matmul.ts'
 import type { Role, TileOp, TileProgram } from '../../ir/pipe.ts'
+import type { Ahead } from '../../ir/pipe_epilogue.ts'
 import type { FragmentSource } from '../../ir/pipe_mma.ts'
 import type { Domain } from '../../space/domain.ts'
 import { exchangeParts } from '../tensor_core/exchange.ts'
@@ -149,10 +150,15 @@ const fragmentSource = ({ a, b, tile: [, , depth] }: Sm80Plan): FragmentSource =
 
 /** What becomes of the accumulators. Of warps that share k the first go on. */
 function finish(plan: Sm80Plan): TileOp[] {
-  const loads = elementLoads(plan.epilogue, plan.elements)
-  if (plan.exchange) return exchangeParts(plan.exchange, epilogue(plan), loads)
-  if (plan.deep === 1) return [...loads, ...epilogue(plan)]
-  return [{ op: 'first_along_k', body: [...loads, { op: 'add_cells', buffer: LEFT }, ...epilogue(plan)] }]
+  const loads = (of: Ahead): TileOp[] =>
+    elementLoads(
+      plan.epilogue,
+      plan.elements.filter((one) => one.of === of),
+    )
+  const then = [...loads('subtile'), ...epilogue(plan)]
+  if (plan.exchange) return exchangeParts(plan.exchange, then, loads('tile'))
+  if (plan.deep === 1) return [...loads('tile'), ...then]
+  return [{ op: 'first_along_k', body: [...loads('tile'), { op: 'add_cells', buffer: LEFT }, ...then] }]
 }
 
 const epilogue = (plan: Sm80Plan): TileOp[] =>

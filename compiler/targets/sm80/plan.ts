@@ -226,12 +226,13 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
   const room = exchange?.meets
     ? Math.min(MOST_REGISTERS, Math.floor(SM_REGISTERS / (32 * warpCount * perSm)))
     : MOST_REGISTERS
-  // Sums of other parts, which are loaded meanwhile, or the values of a sub-tile.
-  const beside = cells + (exchange ? 4 * UNDER_WAY : (valuesOf(epilogue).length * epilogue.subtileColumns) / 2)
+  const inEpilogue = room - IN_EPILOGUE - cells - (valuesOf(epilogue).length * epilogue.subtileColumns) / 2
+  const spare = {
+    tile: exchange ? Math.min(inEpilogue, room - IN_EPILOGUE - cells - 4 * UNDER_WAY) : inEpilogue,
+    subtile: inEpilogue,
+  }
   // Short sums have other CTAs to run meanwhile: of them L1 would be asked for elements too often (2 to 6 % for 2049x1025x129 on an H200).
-  const elements = isShort
-    ? []
-    : elementsAhead(epilogue, gemm, (warpTile[0] * warpTile[1]) / 32, room - IN_EPILOGUE - beside)
+  const elements = isShort ? [] : elementsAhead(epilogue, gemm, (warpTile[0] * warpTile[1]) / 32, spare)
   return {
     kind: 'sm80',
     instance,

@@ -42,12 +42,17 @@ export function consumerRole(plan: Sm90Plan): TileOp[] {
     ...epilogue(plan),
     ...(isSplit && plan.parks ? releaseSums(plan) : []),
   ]
-  const sums = [...mainloop(plan), ...(isSplit ? exchangeSums(plan) : [])]
+  const sums = (meanwhile: readonly TileOp[]): TileOp[] => [
+    ...mainloop(plan, meanwhile),
+    ...(isSplit ? exchangeSums(plan) : []),
+  ]
   const ahead = loadsAhead({ ...plan, copied: copiedRows(plan, plan) })
+  // What needs no registers comes behind the first stages, which are waited for.
+  const [late, early] = plan.exchange || !isPlainLoop(plan) ? [[], [...fetch, ...ahead]] : behindFirst(fetch, ahead)
   const tile: TileOp[] = plan.exchange
-    ? [...sums, ...exchangeParts(plan.exchange, finish, [...fetch, ...ahead])]
+    ? [...sums([]), ...exchangeParts(plan.exchange, finish, early)]
     : // They land while the MMAs run.
-      [...fetch, ...ahead, ...sums, ...finish]
+      [...early, ...sums(late), ...finish]
   const turn: TileOp[] = [...tile, ...(pingpong ? [{ op: 'skip_tile', rings, unless: null } as const] : [])]
   return [
     ...(plan.registers.producer === null
@@ -82,8 +87,21 @@ function fetches(plan: Sm90Plan): FetchedOperand[] {
   })
 }
 
-/** One group of MMAs stays under way: a stage is released when those of the next one have been issued, if there is a next one. */
-function mainloop(plan: Sm90Plan): TileOp[] {
+/** A loop over k whose first step every tile has, and nobody's turn. */
+const isPlainLoop = ({ scales, gemm, design }: Sm90Plan): boolean =>
+  !scales && !gemm.sums && design.consumers === 'cooperative'
+
+/** Of what is asked for ahead, what goes to shared memory or L2, and what goes to registers. */
+function behindFirst(fetch: readonly TileOp[], ahead: readonly TileOp[]): readonly [TileOp[], TileOp[]] {
+  const isLine = (op: TileOp): boolean => op.op === 'load_ahead' && op.shape === 'full' && op.elements === undefined
+  return [[...fetch, ...ahead.filter(isLine)], ahead.filter((op) => !isLine(op))]
+}
+
+/**
+ * One group of MMAs stays under way: a stage is released when those of the next one have been issued, if there is a next one. `meanwhile`: in the first step,
+ * under its MMAs.
+ */
+function mainloop(plan: Sm90Plan, meanwhile: readonly TileOp[]): TileOp[] {
   const { design, gemm, mma, a, b, tile, mmaSteps, rowBlocks, scales } = plan
   const release: TileOp[] = [
     { op: 'release', barrier: 'empty', ring: 'spent', eachWarp: false },
@@ -133,6 +151,7 @@ function mainloop(plan: Sm90Plan): TileOp[] {
   const step: TileOp[] = [
     ...landed,
     multiply(null),
+    ...(meanwhile.length > 0 ? [{ op: 'in_first_k', body: meanwhile } as const] : []),
     { op: 'wgmma_wait', pending: only ? 0 : 1 },
     ...(only ? release : [{ op: 'after_first_k', body: release } as const]),
     { op: 'advance', ring: 'stage' },

@@ -327,6 +327,7 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
     partialBytes,
     registers,
     idleWarps,
+    linesAhead: memory.fetchSlots > 0 && subtiles > memory.fetchSlots,
     threads: 128 * (warpgroups + 1),
   }
 }

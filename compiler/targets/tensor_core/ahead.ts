@@ -56,24 +56,25 @@ export interface ElementsAhead {
 /**
  * Operands of each element, as long as there are registers for those that a lane has of the tile, `count`, or else of a sub-tile: of their lines L2 would be
  * asked when all else is done, sub-tile by sub-tile, and rows that begin anywhere take several times as many instructions through shared memory (measured).
+ * `spare`: registers, while sums of other parts are loaded and in the epilogue.
  */
 export function elementsAhead(
   { aux, subtileColumns, measured }: EpiloguePlan,
   { n }: Pick<Matmul, 'n'>,
   count: number,
-  spare: number,
+  spare: Readonly<Record<Ahead, number>>,
 ): ElementsAhead[] {
-  let left = spare
+  const left = { ...spare }
   return aux.flatMap(({ operand, shape, fetch }): ElementsAhead[] => {
     if (shape !== 'full' || fetch !== null || !isDense(operand) || operand.computed) return []
     const perWord = inPairs(operand, n) ? 2 : 1
     const words = { tile: count / perWord, subtile: subtileColumns / 2 / perWord }
     // Sub-tiles that are measured first come twice.
     const of = (measured === null ? (['tile', 'subtile'] as const) : (['tile'] as const)).find(
-      (of) => words[of] <= left,
+      (of) => words[of] <= left[of],
     )
     if (of === undefined) return []
-    left -= words[of]
+    for (const held of ['tile', 'subtile'] as const) left[held] -= words[of]
     return [{ operand: operand.name, of }]
   })
 }
@@ -98,25 +99,28 @@ export const elementsBrought = (
     }),
   )
 
-/** Operands along n or m, under the MMAs; lines of memory of those along both that no copy brings. */
+/** Operands along n or m, under the MMAs; lines of memory of those along both that no copy brings, or one that has no slots for all of them. */
 export const loadsAhead = ({
   ahead,
   epilogue,
   gemm,
   copied = [],
+  linesAhead = false,
 }: {
   readonly ahead: readonly string[]
   readonly epilogue: EpiloguePlan
   readonly gemm: Pick<Matmul, 'm'>
   /** Other warps bring them. */
   readonly copied?: readonly AuxPlan[]
+  readonly linesAhead?: boolean
 }): TileOp[] =>
   epilogue.aux.flatMap((plan): TileOp[] => {
     const { operand, shape, rows, vector, fetch } = plan
     const { name } = operand
     // Along m each column has lines of its own.
     const inLines = vector || rows || (isDense(operand) && operand.order.at(-1) === gemm.m)
-    const isAhead = ahead.includes(name) || (shape === 'full' && fetch === null && inLines && !copied.includes(plan))
+    const isAhead =
+      ahead.includes(name) || (shape === 'full' && (fetch === null || linesAhead) && inLines && !copied.includes(plan))
     if (!isAhead || shape === 'uniform') return []
     const elements = shape === 'full' && ahead.includes(name)
     const guard = guardOf(valuesOf(epilogue), name)

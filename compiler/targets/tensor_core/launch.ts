@@ -78,7 +78,7 @@ export function launchOf(
       leavesOf(operand, plan.program),
     ),
     ...plan.epilogue.aux
-      .filter(({ fetch }) => fetch === null)
+      .filter(({ fetch }) => fetch === null || plan.linesAhead)
       .flatMap(({ operand }) => leavesOf(operand, plan.program)),
     ...[gemm.groups, gemm.sums].flatMap((ragged) => (ragged ? [operandNamed(plan.program, ragged.by)] : [])),
   ])

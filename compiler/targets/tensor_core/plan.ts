@@ -42,6 +42,8 @@ export interface TensorCorePlan extends LoopPlans {
   readonly smemBytes: number
   /** CTAs that share an SM; absent: 1. */
   readonly perSm?: number
+  /** Operands of the epilogue that TMA brings have more sub-tiles than slots: their lines are asked for ahead. */
+  readonly linesAhead?: boolean
 }
 
 /** What parts of k leave in the workspace, for the one that comes last. */
