@@ -182,8 +182,9 @@ export type TileOp =
    * itself; on the barrier of every CTA that fills it.
    */
   | { readonly op: 'release'; readonly barrier: string; readonly ring: string; readonly eachWarp: boolean }
+  /** In one k tile, each warp in another. */
+  | { readonly op: 'in_own_k'; readonly body: readonly TileOp[] }
   /** Except in the first k tile. */
-  | { readonly op: 'in_first_k'; readonly body: readonly TileOp[] }
   | { readonly op: 'after_first_k'; readonly body: readonly TileOp[] }
   /** Registers of each thread of this warpgroup from here on (setmaxnreg). */
   | { readonly op: 'set_registers'; readonly count: number; readonly change: 'more' | 'fewer' }
@@ -339,7 +340,7 @@ export interface SetupStep {
 export type NestedOp = Extract<TileOp, { body: readonly TileOp[] }>
 
 const NESTED: Readonly<Record<NestedOp['op'], true>> = {
-  for_tiles: true, while_work: true, for_slots: true, for_k: true, for_first_k: true, ahead: true, in_first_k: true, after_first_k: true, for_row_blocks: true,
+  for_tiles: true, while_work: true, for_slots: true, for_k: true, for_first_k: true, ahead: true, in_own_k: true, after_first_k: true, for_row_blocks: true,
   for_blocks: true, for_subtiles: true, for_staged: true, after_first_staged: true, elected: true, one_thread: true, first_warp: true, for_warpgroups: true, leader: true,
   first_cta: true, lane0: true, last_warp: true, last_subtile: true, before_next_tile: true, last_part: true, first_along_k: true,
 } // prettier-ignore

@@ -386,7 +386,7 @@ function printOp(op: TileOp): string {
     case 'cluster_start':
     case 'cluster_sync':
     case 'warp_sync':
-    case 'in_first_k':
+    case 'in_own_k':
     case 'after_first_k':
     case 'first_along_k':
     case 'one_thread':

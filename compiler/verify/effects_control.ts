@@ -64,7 +64,7 @@ export const CONTROL = {
   ahead: ({ by, body }, agent, m) => atDepth(agent.k + by, body, agent, m),
   // Each loop of the domain has its share of the k tiles.
   by_loop: ({ bodies }, agent, m) => m.execute(bodies[Math.floor((agent.k * bodies.length) / m.load.depth)]!, agent),
-  in_first_k: ({ body }, agent, m) => when(agent.k === 0, body, agent, m),
+  in_own_k: ({ body }, agent, m) => when(agent.k === 0, body, agent, m),
   after_first_k: ({ body }, agent, m) => when(agent.k > 0, body, agent, m),
   elected: ({ body }, agent, m) => alone(body, agent, m),
   lane0: ({ body }, agent, m) => alone(body, agent, m),

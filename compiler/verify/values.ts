@@ -46,7 +46,7 @@ function flowOf(op: TileOp, program: TileProgram): Flow {
       return { around: ['k'] }
     case 'ahead':
     case 'by_loop':
-    case 'in_first_k':
+    case 'in_own_k':
     case 'after_first_k':
       return { reads: ['k'] }
     case 'origin_in_last_k':

@@ -127,8 +127,8 @@ export const SM90_EMITTERS: Emitters = {
   after_first_staged(op, c) {
     c.out.block('if (block + column > 0)', () => emitOps(op.body, c))
   },
-  in_first_k(op, c) {
-    c.out.block('if (k == k_first)', () => emitOps(op.body, c))
+  in_own_k(op, c) {
+    c.out.block('if (k == min(k_first + 1 + warp, k_last - 1))', () => emitOps(op.body, c))
   },
   after_first_k(op, c) {
     c.out.block('if (k != k_first)', () => emitOps(op.body, c))
