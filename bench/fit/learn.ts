@@ -25,10 +25,17 @@ import { byProblem, COST_MODELS, rowsOf, type KernelRow } from './models.ts'
 const FILES = [
   'all_h200_after', 'all_h200_shallow', 'all_h200_slow', 'all_h200_few', 'all_h200_ragged', 'all_h200_ragged_mid', 'all_h200_random', 'all_h200_more',
   'all_h200_first', 'sm90_h200_outputs', 'sm90_h200_mid', 'sm90_h200_long_k', 'sm80_h200_short', 'sm80_h200_deep', 'suites_h200',
-  'sm90_h200_sectors', 'all_h200_sectors',
+  'sm90_h200_sectors', 'all_h200_sectors', 'all_h200_elements', 'sm80_h200_elements',
 ] as const // prettier-ignore
-/** Since these, outputs leave SM90 kernels of some widths in rows of more sectors: other times of theirs are not taught. */
-const SECTORS: readonly string[] = ['sm90_h200_sectors', 'all_h200_sectors']
+const ELEMENTS = ['all_h200_elements', 'sm80_h200_elements']
+/**
+ * Kernels that have changed, and the files since: times before are not taught. Outputs leave some widths of SM90 in rows of more sectors; SM80 kernels load
+ * elements of operands ahead.
+ */
+const CHANGES: readonly { readonly since: readonly string[]; readonly changed: (row: KernelRow) => boolean }[] = [
+  { since: ['sm90_h200_sectors', 'all_h200_sectors', ...ELEMENTS], changed: storesOtherwise },
+  { since: ELEMENTS, changed: ({ plan }) => plan.kind === 'sm80' && plan.elements.length > 0 },
+]
 const KINDS: readonly LearnedKind[] = ['sm80', 'sm90']
 /** Of each kind. Of 16 to 120 the first choices are alike; more of them choose more kernels that nobody has timed. */
 const TERMS = 32
@@ -57,9 +64,10 @@ const { values, positionals } = parseArgs({
 const lessons: Lesson[] = []
 for (const file of positionals.length > 0 ? positionals : FILES.map((name) => `bench/data/${name}.jsonl`)) {
   const { rows } = await rowsOf(readTimes(file), modelsOf('all'))
-  const own = SECTORS.includes(path.basename(file, '.jsonl')) ? rows : rows.filter((row) => !storesOtherwise(row))
+  const name = path.basename(file, '.jsonl')
+  const own = rows.filter((row) => CHANGES.every(({ since, changed }) => since.includes(name) || !changed(row)))
   lessons.push(...lessonsOf(own, file))
-  console.log(`${path.basename(file)}: ${own.length} times`)
+  console.log(`${name}: ${own.length} times`)
 }
 const shapes = [...new Set(lessons.map(({ shape }) => shape))]
 const partOf = new Map(shapes.map((shape, i) => [shape, i % PARTS]))

@@ -76,7 +76,7 @@ export const SM80_CONSTANTS = {
   /** A sub-tile of a full operand, from memory, until the next is asked for: CTAs beside hide it. To 91 products with one on an H200. */
   fetched: 1400,
   /** The same of elements in registers: of the tile, which lie there when they are needed, and of a sub-tile, asked for one sub-tile before. */
-  loaded: 600,
+  loaded: 1000,
   next: 1000,
   /** A barrier of the CTA, and the first fragments behind it. */
   step: 38,
@@ -102,7 +102,7 @@ export const SM80_CONSTANTS = {
   ends: 600,
   /** The same for a full operand read in rows that begin anywhere, as elements ahead of their use, in vectors and element by element, for a row operand, and for each product. */
   fetchRows: 7,
-  elements: 5,
+  elements: 8,
   vector: 12,
   element: 96,
   row: 7.57,
