@@ -1,5 +1,6 @@
 /** Running compilers: argument vectors, no shell, a limit on how many at once, and nothing left behind. */
 import { spawn, type ChildProcess } from 'node:child_process'
+import { setMaxListeners } from 'node:events'
 import * as fs from 'node:fs'
 import * as os from 'node:os'
 import path from 'node:path'
@@ -52,6 +53,8 @@ export async function runProgram(file: string, args: readonly string[], options:
   const { cwd, env = process.env, timeoutMs, signal } = options
   signal?.throwIfAborted()
   hookExit()
+  // One listener for each program that runs, of which there are as many as cores: no leak.
+  if (signal) setMaxListeners(0, signal)
   return new Promise((resolve, reject) => {
     let output = ''
     let timedOut = false

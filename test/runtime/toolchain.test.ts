@@ -240,6 +240,17 @@ describe('a compiler that misbehaves', () => {
     expect(signal.aborted).toBe(true)
   })
 
+  test('and many at once with one signal are no leak of listeners', async () => {
+    const { signal } = new AbortController()
+    const warnings: Error[] = []
+    const warned = (warning: Error): void => void warnings.push(warning)
+    process.on('warning', warned)
+    const run = () => runProgram('sleep', ['0.2'], { cwd: folder, timeoutMs: 10_000, signal })
+    await Promise.all(Array.from({ length: 12 }, run))
+    process.off('warning', warned)
+    expect(warnings).toEqual([])
+  })
+
   test.skipIf(nvcc === null)('and aborted by one caller still answers another (skipped without nvcc)', async () => {
     const cache = new Cache({ folder: path.join(folder, 'shared') })
     const controller = new AbortController()
