@@ -331,6 +331,8 @@ const SM80: readonly GoldenCase[] = [
   sm80('f32 in parts', gemm({ a: 'f32', out: 'f32' }), [64, 64], { whole, design: { f32: 'tf32x3' }, plan: { mma: { split: true } }, target: 'sm_90a' }),
   sm80('fp8', gemm({ a: 'e4m3', b: 'e5m2', out: 'f16' }), [64, 64], { target: 'sm_90a' }),
   sm80('fused', FUSED, [128, 128], { whole }),
+  sm80('elements ahead', of(FUSED_TEXT, ['C', 'D']), [64, 64], { design: { tile: [64, 64, 64], parts: 3 }, plan: { exchange: {}, elements: [{ operand: 'C', of: 'tile' }] } }),
+  sm80('elements ahead of sub-tiles', of(FUSED_TEXT, ['C', 'D']), [128, 128], { design: { tile: [128, 128, 64] }, plan: { elements: [{ operand: 'C', of: 'subtile' }] } }),
   sm80('everything', EVERYTHING, [64, 64], { plan: reduced(2) }),
   sm80('32 parts of k that meet', gemm({ unaligned: ['A', 'B'] }), [64, 16], { design: { tile: [64, 16, 64], parts: 32 }, plan: { perSm: 3, exchange: { meets: true } } }),
   sm80('rows of words', gemm({ unaligned: ['D'] }), [128, 64], { plan: inRows }),

@@ -111,6 +111,7 @@ test.each([
   'sm90 1x128 by 128x128, halves',
   'sm90 into 1x32',
   'sm80 shifted rows',
+  'sm80 elements ahead of sub-tiles',
   'sm100 cluster 4x2 of pairs fallback clc',
 ])('each operation of %s that is missing or comes twice changes the text', (name) => {
   const program = lowered(golden(name))!

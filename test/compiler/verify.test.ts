@@ -235,6 +235,8 @@ const SPARE: Readonly<Record<string, readonly string[]>> = {
   [SPLIT]: ['consumer next_origin', 'consumer advance'],
   // A warp meets between its loads of a sub-tile and its stores.
   'sm90 rows copied for ping-pong': ['consumer warp_sync'],
+  // Lines of memory, which come when they are needed.
+  'sm80 elements ahead of sub-tiles': ['worker load_ahead'],
   // What lies beyond n is stored by nobody.
   'sm80 f16': ['worker stop_at_n'],
   // Those of the roles before have covered all that they could.

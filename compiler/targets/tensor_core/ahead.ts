@@ -35,13 +35,13 @@ export function loadedAhead(epilogue: EpiloguePlan, rowBlocks: number, spare: nu
 /** Elements of a lane that are few enough to wait in registers. */
 const FEW = 8
 
+/** Has it an element for each of the tile's, as it is in memory, that nobody else brings? */
+const isOfElements = ({ operand, shape, fetch }: AuxPlan): boolean =>
+  shape === 'full' && fetch === null && isDense(operand)
+
 /** Operands of each element, where a warp has one sub-tile of few columns, as those of clusters that share k. */
 export const fewElements = ({ aux, subtileColumns }: EpiloguePlan): string[] =>
-  subtileColumns / 2 > FEW
-    ? []
-    : aux.flatMap(({ operand, shape, fetch }) =>
-        shape === 'full' && fetch === null && isDense(operand) && !operand.computed ? [operand.name] : [],
-      )
+  subtileColumns / 2 > FEW ? [] : aux.filter(isOfElements).map(({ operand }) => operand.name)
 
 /** Are two columns of a row of it in one word of memory? */
 export const inPairs = ({ dtype, divisibility, order }: TensorOperand, n: string): boolean =>
@@ -65,8 +65,7 @@ export function elementsAhead(
   spare: Readonly<Record<Ahead, number>>,
 ): ElementsAhead[] {
   const left = { ...spare }
-  return aux.flatMap(({ operand, shape, fetch }): ElementsAhead[] => {
-    if (shape !== 'full' || fetch !== null || !isDense(operand) || operand.computed) return []
+  return aux.filter(isOfElements).flatMap(({ operand }): ElementsAhead[] => {
     const perWord = inPairs(operand, n) ? 2 : 1
     const words = { tile: count / perWord, subtile: subtileColumns / 2 / perWord }
     // Sub-tiles that are measured first come twice.
