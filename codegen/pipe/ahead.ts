@@ -16,8 +16,8 @@ const PAIRS = 32
 
 const arrayOf = (c: EmitContext, operand: string): string => `ahead_${c.names.value(operand)}`
 
-const guardOf = (op: LoadAhead, c: EmitContext): string =>
-  op.guard === null ? '' : `${expressionText(op.guard, c)} != 0 && `
+const guardOf = ({ guard }: LoadAhead | LoadNext, c: EmitContext): string =>
+  guard === null ? '' : `${expressionText(guard, c)} != 0 && `
 
 /** Pairs of columns as words: one for two elements of 8 or 16 bits, two for those of 32. */
 const wordsOfPair = ({ dtype }: TensorOperand): 1 | 2 => (DTYPES[dtype].storageBytes === 4 ? 2 : 1)
@@ -113,24 +113,24 @@ function shapeOfElements(operand: TensorOperand, c: EmitContext) {
  * each element: where they are loaded, nothing else hides instructions.
  */
 function loadElements(
-  { operand: name, guard }: LoadAhead | LoadNext,
+  op: LoadAhead | LoadNext,
   rows: number,
   row: (i: string) => string,
   n: string,
   columns: number,
   c: EmitContext,
 ): void {
+  const { operand: name } = op
   const operand = operandOf(c, name)
   const { type, each, storage } = shapeOfElements(operand, c)
   const where = note(c, `load ${name}`)
   const stride = operand.order.at(-1) === c.names.n ? '' : ` * ${c.names.stride(name, c.names.n)}`
   const [end, edge, across] = [c.names.end('m'), c.names.edge('n'), columns / 8]
-  const guarded = guard === null ? '' : `${expressionText(guard, c)} != 0 && `
   const target = (i: string): string => `${arrayOf(c, name)}[${i}]`
   c.out.line('#pragma unroll')
   c.out.block(`for (u32 r = 0; r < ${rows}; ++r)`, () => {
     c.out.line(`const u32 m = ${row('r')}, n = ${n} + lane % 4 * 2;`)
-    c.out.line(`const u32 left = ${guarded}m < ${end} && n < ${edge} ? ${edge} - n : 0;`)
+    c.out.line(`const u32 left = ${guardOf(op, c)}m < ${end} && n < ${edge} ? ${edge} - n : 0;`)
     c.out.line(`const ${storage}* const from = &${element(c, operand, { m: 'm', n: 'n' })};`, where)
     c.out.line('#pragma unroll')
     c.out.block(`for (u32 i = 0; i < ${across}; ++i)`, () => {

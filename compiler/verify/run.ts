@@ -2,7 +2,7 @@
  * Runs a pipeline program abstractly: every agent of every CTA of a cluster, on a few tiles, with barriers as the hardware has them.
  * What goes wrong in some order of agents shows in any order, since accesses are compared by what their agents have seen.
  */
-import { opsOf, walkedOps, type TileOp, type TileProgram } from '../ir/pipe.ts'
+import { opsOf, walkedOps, type Role, type TileOp, type TileProgram } from '../ir/pipe.ts'
 import type { Agent } from './agent.ts'
 import { clusterMaps } from './cluster.ts'
 import type { Blocked, Effects, Steps } from './effect.ts'
@@ -81,6 +81,14 @@ function runOn(machine: Machine): string[] {
   return [...problems]
 }
 
+/** Those that warpgroups turn in the tiles that are theirs. */
+const ringsInTurns = ({ body }: Role): Set<string> =>
+  new Set(
+    walkedOps(body)
+      .flatMap((op) => (op.op === 'for_tiles' && op.turns !== undefined ? walkedOps(op.body) : []))
+      .flatMap((op) => referencesOf(op).rings ?? []),
+  )
+
 /** Who goes through the same slots comes to the same one, but for warpgroups that have left out the last turns. */
 function ringProblems(m: Machine): string[] {
   const over = new Map<string, string>()
@@ -90,17 +98,12 @@ function ringProblems(m: Machine): string[] {
     if ((op.op === 'copy_tile' || op.op === 'gather') && op.ring !== undefined)
       over.set(op.ring, m.buffer(op.buffer).ring!)
   }
+  const inTurns = new Map(m.program.roles.map((role) => [role, ringsInTurns(role)]))
   const problems = new Set<string>()
   const first = new Map<string, { place: number; role: string }>()
   for (const { agent, role, ring, turns } of m.ended) {
     const slots = over.get(ring) ?? ring
-    const takesTurns = walkedOps(role.body).some(
-      (op) =>
-        op.op === 'for_tiles' &&
-        op.turns !== undefined &&
-        walkedOps(op.body).some((inner) => referencesOf(inner).rings?.includes(ring)),
-    )
-    const key = takesTurns ? `${slots} ${agent.cta} ${agent.warpgroup}` : slots
+    const key = inTurns.get(role)!.has(ring) ? `${slots} ${agent.cta} ${agent.warpgroup}` : slots
     const place = turns % m.ringSlots(ring)
     const other = first.get(key)
     if (!other) first.set(key, { place, role: role.name })

@@ -8,6 +8,7 @@ import { firstItems, itemsOfSet } from '../../compiler/ir/launch.ts'
 import { DTYPES } from '../../compiler/dtypes.ts'
 import { atomNameOf, isFfma } from '../../compiler/targets/sm80/mma.ts'
 import type { OutputPlan } from '../../compiler/targets/tensor_core/epilogue.ts'
+import type { AuxPlan } from '../../compiler/targets/tensor_core/epilogue_operands.ts'
 import type { OperandPlan } from '../../compiler/targets/tensor_core/operands.ts'
 import type { Sm80Plan } from '../../compiler/targets/sm80/plan.ts'
 import type { FieldValues } from '../../compiler/targets/index.ts'
@@ -296,22 +297,12 @@ function epilogueCycles(
   costs: Sm80Constants,
 ): number {
   const { outputs, aux } = epilogue
-  const loads = aux.reduce(
-    (sum, { shape, vector, rows, operand: { name } }) =>
-      sum +
-      (shape === 'full'
-        ? elements.some(({ operand }) => operand === name)
-          ? costs.elements
-          : rows
-            ? costs.fetchRows
-            : vector
-              ? costs.vector
-              : costs.element
-        : shape === 'row'
-          ? costs.row
-          : 0),
-    0,
-  )
+  const loadOf = ({ shape, vector, rows, operand: { name } }: AuxPlan): number => {
+    if (shape !== 'full') return shape === 'row' ? costs.row : 0
+    if (elements.some(({ operand }) => operand === name)) return costs.elements
+    return rows ? costs.fetchRows : vector ? costs.vector : costs.element
+  }
+  const loads = aux.reduce((sum, plan) => sum + loadOf(plan), 0)
   const inWords = ({ order, dtype }: OutputPlan['operand']): boolean =>
     ((extents[order.at(-1)!] ?? 1) * DTYPES[dtype].bits) % 32 === 0
   const storeOf = ({ store, operand, dense }: OutputPlan): number =>

@@ -258,7 +258,8 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
     if (isRejection(epilogue)) return epilogue
     const subtiles = rowBlocks * (columns / epilogue.subtileColumns)
     const unrolled = splits === 1 || design.parts === 1 ? subtiles * epilogueSize(epilogue) : 0
-    if (unrolled > MAX_UNROLLED && accumulator === 'f16')
+    const parks = unrolled > MAX_UNROLLED
+    if (parks && accumulator === 'f16')
       return rejection('KTL2904', { form: 'an epilogue of this size on f16 accumulators' })
     const divide = (parks: boolean) => {
       const partialBytes = splits > 1 || parks ? products * (pingpong ? warpgroups : 1) * tileM * tileN * 4 : 0
@@ -268,8 +269,8 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
       const memory = divideMemory(undivided)
       return isRejection(memory) ? memory : { epilogue, subtiles, parks, partialBytes, memory }
     }
-    const parked = divide(unrolled > MAX_UNROLLED)
-    return isRejection(parked) && unrolled <= MAX_WITHOUT_ROOM ? divide(false) : parked
+    const division = divide(parks)
+    return parks && isRejection(division) && unrolled <= MAX_WITHOUT_ROOM ? divide(false) : division
   }
   let division = divided(rowsAnywhere)
   if (isRejection(division)) return division
