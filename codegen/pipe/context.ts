@@ -84,19 +84,11 @@ export function slotAddress(c: EmitContext, name: string, ring?: string): string
   return `smem + ${constant(name)}${behind === null ? '' : ` + ${behind}`}`
 }
 
-/**
- * Matrix descriptor of that slot, `plus` bytes further on: that of the first slot, which loops over k leave alone, and sixteenths of the bytes
- * behind it.
- */
-export function slotDescriptor(
-  c: EmitContext,
-  name: string,
-  layout: string,
-  plus: readonly (string | number)[] = [],
-): string {
+/** Matrix descriptor of that slot: that of the first slot, which loops over k leave alone, and sixteenths of the bytes behind it. */
+export function slotDescriptor(c: EmitContext, name: string, layout: string): string {
   const behind = slotOffset(c, name)
-  const first = ['smem', constant(name), ...plus].join(' + ')
-  return `${call0(c, 'smem_descriptor', first, layout)}${behind === null ? '' : ` + (${behind} >> 4)`}`
+  const first = call0(c, 'smem_descriptor', `smem + ${constant(name)}`, layout)
+  return `${first}${behind === null ? '' : ` + (${behind} >> 4)`}`
 }
 
 /** Bytes behind the first slot. */

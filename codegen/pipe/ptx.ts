@@ -337,6 +337,9 @@ export const DESCRIPTOR_WRAPPERS: Readonly<Record<string, string>> = {
   smem_descriptor:
     '// Shared-memory matrix descriptor (PTX ISA 9.7.16.4.1): the start address, in units of 16 bytes, under the layout bits.\n' +
     inline('u64 smem_descriptor(u32 address, u64 layout)', '  return layout | ((address & 0x3FFFF) >> 4);'),
+  with_low:
+    '// Its upper half is a constant, which registers do not carry.\n' +
+    inline('u64 with_low(u64 layout, u32 low)', '  return (layout >> 32 << 32) | low;'),
 }
 
 /** One instruction, as the compiler makes four of what it takes for a copy of a struct (measured: 22 of 203 us). */

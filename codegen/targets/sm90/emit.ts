@@ -1,19 +1,10 @@
 /** Tile IR → CUDA statements, operations that SM90 alone has: warpgroup MMAs and accumulators in registers. */
-import {
-  barrierAddress,
-  call,
-  call0,
-  constant,
-  note,
-  ringOf,
-  slotDescriptor,
-  type EmitContext,
-} from '../../pipe/context.ts'
+import { barrierAddress, bufferOf, call, call0, constant, note, ringOf, type EmitContext } from '../../pipe/context.ts'
 import { COMMON_EMITTERS } from '../../pipe/emit.ts'
 import { subtileLoop } from '../../pipe/emit_epilogue.ts'
 import { emitOps, type Emitters } from '../../pipe/context.ts'
 import type { LineOrigin } from '../../cuda/source_builder.ts'
-import { productsOfMma, warpgroupsOf, type RegisterPlan } from '../../../compiler/ir/pipe.ts'
+import { productsOfMma, walkedOps, warpgroupsOf, type RegisterPlan, type TileOp } from '../../../compiler/ir/pipe.ts'
 import type { Part, WarpgroupMma } from '../../../compiler/ir/pipe_mma.ts'
 import { emitLoadColumns, emitLoadElements, emitLoadLines, emitLoadRows } from '../../pipe/ahead.ts'
 import { SCALE_EMITTERS } from '../../pipe/scales.ts'
@@ -63,26 +54,59 @@ function waitForAll(c: EmitContext, where: LineOrigin): void {
   c.out.line(`wgmma_wait(${parts ? 'sums' : 'acc'});`, where)
 }
 
+/** Low half of the matrix descriptor of a buffer's first slot: all of its tile that the warpgroup multiplies. */
+const firstOf = (buffer: string): string => `${buffer}_first`
+
+/** The same of the stage's slot, `plus` bytes further on. */
+const lowOf = (c: EmitContext, buffer: string, plus = 0): string => {
+  const behind = `${bufferOf(c.program, buffer).ring} * (${constant(buffer)}_SLOT >> 4)`
+  return [firstOf(buffer), behind, ...(plus > 0 ? [`(${plus} >> 4)`] : [])].join(' + ')
+}
+
+/** Tiles that MMAs are told of: of products that lie side by side the first one's begins with all. */
+const tilesOfB = ({ products }: WarpgroupMma, c: EmitContext): string[] =>
+  (registersOf(c).joint ? products.slice(0, 1) : products).map(({ b }) => b)
+
+/** Declares what loops over k would compute in each step, where few instructions find their place beside the MMAs (measured: 3 % of 128x128 in turns). */
+function emitBeforeTiles(body: readonly TileOp[], c: EmitContext): void {
+  const { rowBlocks, together } = registersOf(c)
+  const { cluster } = c.program
+  const ops = walkedOps(body)
+  const releases = ops.find((op) => op.op === 'release')
+  if (releases && cluster.size > cluster.splits) {
+    // What is released was read by MMAs that are complete, and is written by TMA: no other memory to order.
+    const remote = call0(c, 'remote_address', `smem + ${constant(releases.barrier)}`, 'lane')
+    const isOne = releases.eachWarp ? '' : 'warp % 4 == 0 && '
+    c.out.line(`const u32 released = ${isOne}is_producer ? ${remote} : 0;  // those of who fills the stages`)
+  }
+  const mma = ops.find((op) => op.op === 'wgmma')
+  if (!mma) return
+  const first = (buffer: string, layout: string, rows: string): void => {
+    const descriptor = call0(c, 'smem_descriptor', `smem + ${constant(buffer)}${rows}`, layout)
+    c.out.line(`const u32 ${firstOf(buffer)} = static_cast<u32>(${descriptor});`)
+  }
+  first(mma.a, 'A_LAYOUT', together > 1 ? ` + warpgroup * ${rowBlocks * mma.blockBytes}` : '')
+  // Of parts each product has its own.
+  for (const b of new Set(mma.part ? mma.products.map(({ b }) => b) : tilesOfB(mma, c))) first(b, 'B_LAYOUT', '')
+}
+
+/** Operands of an MMA as it takes them. */
+const descriptors = (c: EmitContext, a: string, b: string): string =>
+  `${call0(c, 'with_low', 'A_LAYOUT', a)}, ${call0(c, 'with_low', 'B_LAYOUT', b)}`
+
 /** MMAs of one part, from nothing. */
 function multiplyPart(op: WarpgroupMma, part: Part, wrapper: string, c: EmitContext): void {
   const where = note(c, 'MMA')
-  const { rowBlocks, together } = registersOf(c)
   const step = ({ stepBytes }: { stepBytes: number }): string =>
     `${part.chunk > 0 ? `(${part.chunk * op.steps} + i)` : 'i'} * (${stepBytes} >> 4)`
-  const rows = [
-    ...(together > 1 ? [`warpgroup * ${rowBlocks * op.blockBytes}`] : []),
-    ...(part.block > 0 ? [`${part.block * op.blockBytes}`] : []),
-  ]
-  const a = slotDescriptor(c, op.a, 'A_LAYOUT', rows)
-  const b = slotDescriptor(c, op.products[part.product]!.b, 'B_LAYOUT', part.column > 0 ? [part.columnBytes] : [])
+  const a = lowOf(c, op.a, part.block * op.blockBytes)
+  const b = lowOf(c, op.products[part.product]!.b, part.columnBytes)
   c.out.block('', () => {
-    c.out.line(`const u64 a = ${a}, b = ${b};`, where)
+    c.out.line(`const u32 a = ${a}, b = ${b};`, where)
     c.out.line(call(c, 'wgmma_fence'), where)
+    const both = descriptors(c, `a + ${step(op.aDescriptor)}`, `b + ${step(op.bDescriptor)}`)
     c.out.line('#pragma unroll')
-    c.out.line(
-      `for (u32 i = 0; i < ${op.steps}; ++i) ${wrapper}(sums, a + ${step(op.aDescriptor)}, b + ${step(op.bDescriptor)}, i != 0);`,
-      where,
-    )
+    c.out.line(`for (u32 i = 0; i < ${op.steps}; ++i) ${wrapper}(sums, ${both}, i != 0);`, where)
     c.out.line(call(c, 'wgmma_commit'), note(c, 'commit MMAs'))
   })
 }
@@ -93,6 +117,7 @@ export const SM90_EMITTERS: Emitters = {
     const turns = op.turns ?? 1
     const [first, step] =
       turns === 1 ? ['first_work', 'gridDim.x'] : ['first_work + warpgroup * gridDim.x', `${turns} * gridDim.x`]
+    if (op.accumulators) emitBeforeTiles(op.body, c)
     emitTiles(op, c, first, step, () => {
       if (op.accumulators) c.out.line(`${accumulatorArray(c)};`)
     })
@@ -168,26 +193,22 @@ export const SM90_EMITTERS: Emitters = {
     c.out.line('turn_phase ^= 1;')
   },
   wgmma(op, c) {
-    const { rowBlocks, together, joint } = registersOf(c)
+    const { rowBlocks } = registersOf(c)
     const transposed = { a: op.aMajor === 'mn', b: op.bMajor === 'mn' }
     const wrapper = wgmmaName(op.kind, op.n, transposed)
     c.definitions.set(wrapper, wgmmaText(op.kind, op.n, transposed))
     if (op.part) return multiplyPart(op, op.part, wrapper, c)
     const where = note(c, 'MMA')
-    const mine = together > 1 ? [`warpgroup * ${rowBlocks * op.blockBytes}`] : []
-    c.out.line(`const u64 a = ${slotDescriptor(c, op.a, 'A_LAYOUT', mine)};`, where)
-    // Of products that lie side by side the first one's tile begins with theirs.
-    const multiplied = joint ? op.products.slice(0, 1) : op.products
-    multiplied.forEach(({ b }, p) => c.out.line(`const u64 b${p} = ${slotDescriptor(c, b, 'B_LAYOUT')};`, where))
+    c.out.line(`const u32 a = ${lowOf(c, op.a)};`, where)
+    const multiplied = tilesOfB(op, c)
+    multiplied.forEach((b, p) => c.out.line(`const u32 b${p} = ${lowOf(c, b)};`, where))
     const step = ({ stepBytes }: { stepBytes: number }): string => `i * (${stepBytes} >> 4)`
     const multiply = (block: string): void => {
       for (const p of multiplied.keys()) {
         const place = p > 0 || block ? [`${cellsBlock(c, p, block || '0')} * CELLS`] : []
         const rows = block ? ` + ${block} * (${op.blockBytes} >> 4)` : ''
-        c.out.line(
-          `${wrapper}(${['acc', ...place].join(' + ')}, a${rows} + ${step(op.aDescriptor)}, b${p} + ${step(op.bDescriptor)}, k != k_first || i != 0);`,
-          where,
-        )
+        const both = descriptors(c, `a${rows} + ${step(op.aDescriptor)}`, `b${p} + ${step(op.bDescriptor)}`)
+        c.out.line(`${wrapper}(${['acc', ...place].join(' + ')}, ${both}, k != k_first || i != 0);`, where)
       }
     }
     const blocks = (): void => {
@@ -229,19 +250,13 @@ export const SM90_EMITTERS: Emitters = {
   },
   release(op, c) {
     const where = note(c, `release ${op.barrier}`)
-    const address = `smem + ${constant(op.barrier)} + 8 * ${op.ring}`
     const { cluster } = c.program
     if (cluster.size === cluster.splits) {
       const first = op.eachWarp ? 'lane == 0' : 'threadIdx.x % 128 == 0'
-      c.out.line(`if (${first}) ${call(c, 'mbarrier_arrive', address)}`, where)
-      return
+      const address = `smem + ${constant(op.barrier)} + 8 * ${op.ring}`
+      return void c.out.line(`if (${first}) ${call(c, 'mbarrier_arrive', address)}`, where)
     }
-    // What is released was read by MMAs that are complete, and is written by TMA: no other memory to order.
-    const remote = call0(c, 'remote_address', address, 'lane')
-    c.out.line(
-      `if (${op.eachWarp ? '' : 'warp % 4 == 0 && '}is_producer) ${call(c, 'mbarrier_arrive_cluster', remote)}`,
-      where,
-    )
+    c.out.line(`if (released != 0) ${call(c, 'mbarrier_arrive_cluster', `released + 8 * ${op.ring}`)}`, where)
   },
   for_row_blocks(op, c) {
     const { rowBlocks } = registersOf(c)

@@ -104,6 +104,10 @@ __device__ __forceinline__ u32 load_shared(u32 address) {
 __device__ __forceinline__ u64 smem_descriptor(u32 address, u64 layout) {
   return layout | ((address & 0x3FFFF) >> 4);
 }
+// Its upper half is a constant, which registers do not carry.
+__device__ __forceinline__ u64 with_low(u64 layout, u32 low) {
+  return (layout >> 32 << 32) | low;
+}
 __device__ __forceinline__ void store_shared_b16(u32 address, unsigned short x) {
   asm volatile("st.shared.b16 [%0], %1;" ::"r"(address), "h"(x) : "memory");
 }
@@ -342,6 +346,9 @@ ktl__golden(
     u32 spent = 0;
     u32 staging = 0;
     asm volatile("setmaxnreg.inc.sync.aligned.u32 216;");
+    const u32 smem_a_first = static_cast<u32>(smem_descriptor(smem + SMEM_A + warpgroup * 8192, A_LAYOUT));
+    const u32 smem_b_first = static_cast<u32>(smem_descriptor(smem + SMEM_B, B_LAYOUT));
+    const u32 smem_b1_first = static_cast<u32>(smem_descriptor(smem + SMEM_B1, B_LAYOUT));
     GroupWalk walk = first_groups(op_off, op_off_l, L, M, units_n);
     TileOrigin at;
     bool has_tile = find_tile(walk, op_off, op_off_l, L, M, units_n, tile_group, first_work, at);
@@ -360,10 +367,10 @@ ktl__golden(
         #pragma unroll
         for (u32 i = 0; i < 1; ++i) scale_columns_0[i] = __uint_as_float(load_shared(scale_b_0 + (0 + i) * 4));
         {
-          const u64 a = smem_descriptor(smem + SMEM_A + warpgroup * 8192, A_LAYOUT) + (stage * SMEM_A_SLOT >> 4), b = smem_descriptor(smem + SMEM_B, B_LAYOUT) + (stage * SMEM_B_SLOT >> 4);
+          const u32 a = smem_a_first + stage * (SMEM_A_SLOT >> 4), b = smem_b_first + stage * (SMEM_B_SLOT >> 4);
           wgmma_fence();
           #pragma unroll
-          for (u32 i = 0; i < 4; ++i) wgmma_m64n128k32_f32_e4m3_e4m3(sums, a + i * (32 >> 4), b + i * (32 >> 4), i != 0);
+          for (u32 i = 0; i < 4; ++i) wgmma_m64n128k32_f32_e4m3_e4m3(sums, with_low(A_LAYOUT, a + i * (32 >> 4)), with_low(B_LAYOUT, b + i * (32 >> 4)), i != 0);
           wgmma_commit();
         }
         if (k + 1 == k_last) has_tile = find_tile(walk, op_off, op_off_l, L, M, units_n, tile_group, cta + gridDim.x, next);
@@ -381,10 +388,10 @@ ktl__golden(
         #pragma unroll
         for (u32 i = 0; i < 1; ++i) scale_columns_1[i] = __uint_as_float(load_shared(scale_b_1 + (0 + i) * 4));
         {
-          const u64 a = smem_descriptor(smem + SMEM_A + warpgroup * 8192, A_LAYOUT) + (stage * SMEM_A_SLOT >> 4), b = smem_descriptor(smem + SMEM_B1, B_LAYOUT) + (stage * SMEM_B1_SLOT >> 4);
+          const u32 a = smem_a_first + stage * (SMEM_A_SLOT >> 4), b = smem_b1_first + stage * (SMEM_B1_SLOT >> 4);
           wgmma_fence();
           #pragma unroll
-          for (u32 i = 0; i < 4; ++i) wgmma_m64n128k32_f32_e4m3_e4m3(sums, a + i * (32 >> 4), b + i * (32 >> 4), i != 0);
+          for (u32 i = 0; i < 4; ++i) wgmma_m64n128k32_f32_e4m3_e4m3(sums, with_low(A_LAYOUT, a + i * (32 >> 4)), with_low(B_LAYOUT, b + i * (32 >> 4)), i != 0);
           wgmma_commit();
         }
         wgmma_wait(sums);

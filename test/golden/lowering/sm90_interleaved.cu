@@ -89,6 +89,10 @@ __device__ __forceinline__ void fence_proxy_async() {
 __device__ __forceinline__ u64 smem_descriptor(u32 address, u64 layout) {
   return layout | ((address & 0x3FFFF) >> 4);
 }
+// Its upper half is a constant, which registers do not carry.
+__device__ __forceinline__ u64 with_low(u64 layout, u32 low) {
+  return (layout >> 32 << 32) | low;
+}
 // Four 8 x 8 matrices of 16-bit elements (PTX ISA 9.7.14.5.16): lane l has the address of row l % 8 of matrix l / 8.
 __device__ __forceinline__ void stmatrix_x4(u32 address, u32 a, u32 b, u32 c, u32 d) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
@@ -296,6 +300,8 @@ ktl__golden(
     u32 spent = 0;
     u32 staging = 0, staging_phase = 0;
     asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+    const u32 smem_a_first = static_cast<u32>(smem_descriptor(smem + SMEM_A + warpgroup * 8192, A_LAYOUT));
+    const u32 smem_b_first = static_cast<u32>(smem_descriptor(smem + SMEM_B, B_LAYOUT));
     GroupWalk walk = first_groups(op_off, op_off_l, L, M, units_n);
     TileOrigin at;
     bool has_tile = find_tile(walk, op_off, op_off_l, L, M, units_n, tile_group, first_work, at);
@@ -303,13 +309,13 @@ ktl__golden(
       float acc[128];
       for (u32 k = k_first; k < k_last; ++k) {
         mbarrier_wait(smem + FULL + 8 * stage, stage_phase);
-        const u64 a = smem_descriptor(smem + SMEM_A + warpgroup * 8192, A_LAYOUT) + (stage * SMEM_A_SLOT >> 4);
-        const u64 b0 = smem_descriptor(smem + SMEM_B, B_LAYOUT) + (stage * SMEM_B_SLOT >> 4);
+        const u32 a = smem_a_first + stage * (SMEM_A_SLOT >> 4);
+        const u32 b0 = smem_b_first + stage * (SMEM_B_SLOT >> 4);
         if (k * TILE_K + TILE_K <= K) {
           wgmma_fence();
           #pragma unroll
           for (u32 i = 0; i < 4; ++i) {
-            wgmma_m64n256k16_f32_bf16_bf16_tb(acc, a + i * (32 >> 4), b0 + i * (2048 >> 4), k != k_first || i != 0);
+            wgmma_m64n256k16_f32_bf16_bf16_tb(acc, with_low(A_LAYOUT, a + i * (32 >> 4)), with_low(B_LAYOUT, b0 + i * (2048 >> 4)), k != k_first || i != 0);
           }
           wgmma_commit();
         }
@@ -318,7 +324,7 @@ ktl__golden(
           #pragma unroll 1
           do {
             wgmma_fence();
-            wgmma_m64n256k16_f32_bf16_bf16_tb(acc, a + i * (32 >> 4), b0 + i * (2048 >> 4), k != k_first || i != 0);
+            wgmma_m64n256k16_f32_bf16_bf16_tb(acc, with_low(A_LAYOUT, a + i * (32 >> 4)), with_low(B_LAYOUT, b0 + i * (2048 >> 4)), k != k_first || i != 0);
             wgmma_commit();
             wgmma_wait(acc);
           } while (k * TILE_K + ++i * 16 < K);

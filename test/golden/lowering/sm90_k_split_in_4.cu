@@ -110,6 +110,10 @@ __device__ __forceinline__ void fence_proxy_async() {
 __device__ __forceinline__ u64 smem_descriptor(u32 address, u64 layout) {
   return layout | ((address & 0x3FFFF) >> 4);
 }
+// Its upper half is a constant, which registers do not carry.
+__device__ __forceinline__ u64 with_low(u64 layout, u32 low) {
+  return (layout >> 32 << 32) | low;
+}
 __device__ __forceinline__ u32 bits_of(float x) {
   u32 bits;
   asm("mov.b32 %0, %1;" : "=r"(bits) : "f"(x));
@@ -224,18 +228,20 @@ ktl__golden(
     u32 staging = 0;
     u32 partials = 0, partials_phase = 0;
     asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+    const u32 smem_a_first = static_cast<u32>(smem_descriptor(smem + SMEM_A + warpgroup * 8192, A_LAYOUT));
+    const u32 smem_b_first = static_cast<u32>(smem_descriptor(smem + SMEM_B, B_LAYOUT));
     TileOrigin at = tile_origin(first_work + cluster_rank, units_m, units_n, tile_group);
     for (u32 cta = first_work; cta < works; cta += gridDim.x) {
       float acc[32];
       for (u32 k = k_first; k < k_last; ++k) {
         mbarrier_wait(smem + FULL + 8 * stage, stage_phase);
-        const u64 a = smem_descriptor(smem + SMEM_A + warpgroup * 8192, A_LAYOUT) + (stage * SMEM_A_SLOT >> 4);
-        const u64 b0 = smem_descriptor(smem + SMEM_B, B_LAYOUT) + (stage * SMEM_B_SLOT >> 4);
+        const u32 a = smem_a_first + stage * (SMEM_A_SLOT >> 4);
+        const u32 b0 = smem_b_first + stage * (SMEM_B_SLOT >> 4);
         if (k * TILE_K + TILE_K <= K) {
           wgmma_fence();
           #pragma unroll
           for (u32 i = 0; i < 4; ++i) {
-            wgmma_m64n64k16_f32_f16_f16(acc, a + i * (32 >> 4), b0 + i * (32 >> 4), k != k_first || i != 0);
+            wgmma_m64n64k16_f32_f16_f16(acc, with_low(A_LAYOUT, a + i * (32 >> 4)), with_low(B_LAYOUT, b0 + i * (32 >> 4)), k != k_first || i != 0);
           }
           wgmma_commit();
         }
@@ -244,7 +250,7 @@ ktl__golden(
           #pragma unroll 1
           do {
             wgmma_fence();
-            wgmma_m64n64k16_f32_f16_f16(acc, a + i * (32 >> 4), b0 + i * (32 >> 4), k != k_first || i != 0);
+            wgmma_m64n64k16_f32_f16_f16(acc, with_low(A_LAYOUT, a + i * (32 >> 4)), with_low(B_LAYOUT, b0 + i * (32 >> 4)), k != k_first || i != 0);
             wgmma_commit();
             wgmma_wait(acc);
           } while (k * TILE_K + ++i * 16 < K);

@@ -97,6 +97,10 @@ __device__ __forceinline__ uint2 load_shared_v2(u32 address) {
 __device__ __forceinline__ u64 smem_descriptor(u32 address, u64 layout) {
   return layout | ((address & 0x3FFFF) >> 4);
 }
+// Its upper half is a constant, which registers do not carry.
+__device__ __forceinline__ u64 with_low(u64 layout, u32 low) {
+  return (layout >> 32 << 32) | low;
+}
 __device__ __forceinline__ void store_shared_b32(u32 address, u32 x) {
   asm volatile("st.shared.b32 [%0], %1;" ::"r"(address), "r"(x) : "memory");
 }
@@ -204,6 +208,8 @@ ktl__golden(
     u32 spent = 0;
     u32 staging = 0, staging_phase = 0;
     asm volatile("setmaxnreg.inc.sync.aligned.u32 216;");
+    const u32 smem_a_first = static_cast<u32>(smem_descriptor(smem + SMEM_A + warpgroup * 8192, A_LAYOUT));
+    const u32 smem_b_first = static_cast<u32>(smem_descriptor(smem + SMEM_B, B_LAYOUT));
     TileOrigin at = tile_origin(first_work, units_m, units_n, tile_group);
     for (u32 cta = first_work; cta < works; cta += gridDim.x) {
       float acc[64];
@@ -216,10 +222,10 @@ ktl__golden(
         const float scale_low_0 = __uint_as_float(load_shared(smem + SCALE_A + stage * SCALE_A_SLOT + ((warpgroup * 1 + 0) * 64 + warp % 4 * ROWS_PER_WARP + lane / 4) / 1 * 4)), scale_high_0 = __uint_as_float(load_shared(smem + SCALE_A + stage * SCALE_A_SLOT + ((warpgroup * 1 + 0) * 64 + warp % 4 * ROWS_PER_WARP + lane / 4 + 8) / 1 * 4));
         const u32 scale_b_0 = smem + SCALE_B + stage * SCALE_B_SLOT;
         {
-          const u64 a = smem_descriptor(smem + SMEM_A + warpgroup * 8192, A_LAYOUT) + (stage * SMEM_A_SLOT >> 4), b = smem_descriptor(smem + SMEM_B, B_LAYOUT) + (stage * SMEM_B_SLOT >> 4);
+          const u32 a = smem_a_first + stage * (SMEM_A_SLOT >> 4), b = smem_b_first + stage * (SMEM_B_SLOT >> 4);
           wgmma_fence();
           #pragma unroll
-          for (u32 i = 0; i < 1; ++i) wgmma_m64n128k32_f32_e4m3_e5m2(sums, a + i * (32 >> 4), b + i * (32 >> 4), i != 0);
+          for (u32 i = 0; i < 1; ++i) wgmma_m64n128k32_f32_e4m3_e5m2(sums, with_low(A_LAYOUT, a + i * (32 >> 4)), with_low(B_LAYOUT, b + i * (32 >> 4)), i != 0);
           wgmma_commit();
         }
         if (k + 1 == k_last && cta + gridDim.x < works) {
@@ -239,10 +245,10 @@ ktl__golden(
         const float scale_low_1 = __uint_as_float(load_shared(smem + SCALE_A + stage * SCALE_A_SLOT + 512 + ((warpgroup * 1 + 0) * 64 + warp % 4 * ROWS_PER_WARP + lane / 4) / 1 * 4)), scale_high_1 = __uint_as_float(load_shared(smem + SCALE_A + stage * SCALE_A_SLOT + 512 + ((warpgroup * 1 + 0) * 64 + warp % 4 * ROWS_PER_WARP + lane / 4 + 8) / 1 * 4));
         const u32 scale_b_1 = smem + SCALE_B + stage * SCALE_B_SLOT + 512;
         {
-          const u64 a = smem_descriptor(smem + SMEM_A + warpgroup * 8192, A_LAYOUT) + (stage * SMEM_A_SLOT >> 4), b = smem_descriptor(smem + SMEM_B, B_LAYOUT) + (stage * SMEM_B_SLOT >> 4);
+          const u32 a = smem_a_first + stage * (SMEM_A_SLOT >> 4), b = smem_b_first + stage * (SMEM_B_SLOT >> 4);
           wgmma_fence();
           #pragma unroll
-          for (u32 i = 0; i < 1; ++i) wgmma_m64n128k32_f32_e4m3_e5m2(sums, a + (1 + i) * (32 >> 4), b + (1 + i) * (32 >> 4), i != 0);
+          for (u32 i = 0; i < 1; ++i) wgmma_m64n128k32_f32_e4m3_e5m2(sums, with_low(A_LAYOUT, a + (1 + i) * (32 >> 4)), with_low(B_LAYOUT, b + (1 + i) * (32 >> 4)), i != 0);
           wgmma_commit();
         }
         wgmma_wait(sums);
@@ -258,10 +264,10 @@ ktl__golden(
         const float scale_low_2 = __uint_as_float(load_shared(smem + SCALE_A + stage * SCALE_A_SLOT + 1024 + ((warpgroup * 1 + 0) * 64 + warp % 4 * ROWS_PER_WARP + lane / 4) / 1 * 4)), scale_high_2 = __uint_as_float(load_shared(smem + SCALE_A + stage * SCALE_A_SLOT + 1024 + ((warpgroup * 1 + 0) * 64 + warp % 4 * ROWS_PER_WARP + lane / 4 + 8) / 1 * 4));
         const u32 scale_b_2 = smem + SCALE_B + stage * SCALE_B_SLOT + 1024;
         {
-          const u64 a = smem_descriptor(smem + SMEM_A + warpgroup * 8192, A_LAYOUT) + (stage * SMEM_A_SLOT >> 4), b = smem_descriptor(smem + SMEM_B, B_LAYOUT) + (stage * SMEM_B_SLOT >> 4);
+          const u32 a = smem_a_first + stage * (SMEM_A_SLOT >> 4), b = smem_b_first + stage * (SMEM_B_SLOT >> 4);
           wgmma_fence();
           #pragma unroll
-          for (u32 i = 0; i < 1; ++i) wgmma_m64n128k32_f32_e4m3_e5m2(sums, a + (2 + i) * (32 >> 4), b + (2 + i) * (32 >> 4), i != 0);
+          for (u32 i = 0; i < 1; ++i) wgmma_m64n128k32_f32_e4m3_e5m2(sums, with_low(A_LAYOUT, a + (2 + i) * (32 >> 4)), with_low(B_LAYOUT, b + (2 + i) * (32 >> 4)), i != 0);
           wgmma_commit();
         }
         wgmma_wait(sums);
@@ -277,10 +283,10 @@ ktl__golden(
         const float scale_low_3 = __uint_as_float(load_shared(smem + SCALE_A + stage * SCALE_A_SLOT + 1536 + ((warpgroup * 1 + 0) * 64 + warp % 4 * ROWS_PER_WARP + lane / 4) / 1 * 4)), scale_high_3 = __uint_as_float(load_shared(smem + SCALE_A + stage * SCALE_A_SLOT + 1536 + ((warpgroup * 1 + 0) * 64 + warp % 4 * ROWS_PER_WARP + lane / 4 + 8) / 1 * 4));
         const u32 scale_b_3 = smem + SCALE_B + stage * SCALE_B_SLOT + 1536;
         {
-          const u64 a = smem_descriptor(smem + SMEM_A + warpgroup * 8192, A_LAYOUT) + (stage * SMEM_A_SLOT >> 4), b = smem_descriptor(smem + SMEM_B, B_LAYOUT) + (stage * SMEM_B_SLOT >> 4);
+          const u32 a = smem_a_first + stage * (SMEM_A_SLOT >> 4), b = smem_b_first + stage * (SMEM_B_SLOT >> 4);
           wgmma_fence();
           #pragma unroll
-          for (u32 i = 0; i < 1; ++i) wgmma_m64n128k32_f32_e4m3_e5m2(sums, a + (3 + i) * (32 >> 4), b + (3 + i) * (32 >> 4), i != 0);
+          for (u32 i = 0; i < 1; ++i) wgmma_m64n128k32_f32_e4m3_e5m2(sums, with_low(A_LAYOUT, a + (3 + i) * (32 >> 4)), with_low(B_LAYOUT, b + (3 + i) * (32 >> 4)), i != 0);
           wgmma_commit();
         }
         wgmma_wait(sums);

@@ -85,6 +85,10 @@ __device__ __forceinline__ void fence_proxy_async() {
 __device__ __forceinline__ u64 smem_descriptor(u32 address, u64 layout) {
   return layout | ((address & 0x3FFFF) >> 4);
 }
+// Its upper half is a constant, which registers do not carry.
+__device__ __forceinline__ u64 with_low(u64 layout, u32 low) {
+  return (layout >> 32 << 32) | low;
+}
 __device__ __forceinline__ void store_shared_v2(u32 address, u32 x, u32 y) {
   asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(address), "r"(x), "r"(y) : "memory");
 }
@@ -196,18 +200,20 @@ ktl__golden(
     u32 spent = 0;
     u32 staging = 0, staging_phase = 0;
     asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+    const u32 smem_a_first = static_cast<u32>(smem_descriptor(smem + SMEM_A + warpgroup * 8192, A_LAYOUT));
+    const u32 smem_b_first = static_cast<u32>(smem_descriptor(smem + SMEM_B, B_LAYOUT));
     TileOrigin at = tile_origin(first_work, units_m, units_n, tile_group, op_off, op_off_l, L, K);
     for (u32 cta = first_work; cta < works; cta += gridDim.x) {
       const u32 k_first = 0, k_last = max((at.k_end - at.k + TILE_K - 1) / TILE_K, 1);
       float acc[64];
       for (u32 k = k_first; k < k_last; ++k) {
         mbarrier_wait(smem + FULL + 8 * stage, stage_phase);
-        const u64 a = smem_descriptor(smem + SMEM_A + warpgroup * 8192, A_LAYOUT) + (stage * SMEM_A_SLOT >> 4);
-        const u64 b0 = smem_descriptor(smem + SMEM_B, B_LAYOUT) + (stage * SMEM_B_SLOT >> 4);
+        const u32 a = smem_a_first + stage * (SMEM_A_SLOT >> 4);
+        const u32 b0 = smem_b_first + stage * (SMEM_B_SLOT >> 4);
         wgmma_fence();
         #pragma unroll
         for (u32 i = 0; i < 4; ++i) {
-          wgmma_m64n128k16_f32_bf16_bf16_ta_tb(acc, a + i * (2048 >> 4), b0 + i * (2048 >> 4), k != k_first || i != 0);
+          wgmma_m64n128k16_f32_bf16_bf16_ta_tb(acc, with_low(A_LAYOUT, a + i * (2048 >> 4)), with_low(B_LAYOUT, b0 + i * (2048 >> 4)), k != k_first || i != 0);
         }
         wgmma_commit();
         wgmma_wait_behind();
