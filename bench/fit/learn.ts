@@ -25,9 +25,9 @@ import { byProblem, COST_MODELS, rowsOf, type KernelRow } from './models.ts'
 const FILES = [
   'all_h200_after', 'all_h200_shallow', 'all_h200_slow', 'all_h200_few', 'all_h200_ragged', 'all_h200_ragged_mid', 'all_h200_random', 'all_h200_more',
   'all_h200_first', 'sm90_h200_outputs', 'sm90_h200_mid', 'sm90_h200_long_k', 'sm80_h200_short', 'sm80_h200_deep', 'suites_h200',
-  'sm90_h200_sectors', 'all_h200_sectors', 'all_h200_elements', 'sm80_h200_elements',
+  'sm90_h200_sectors', 'all_h200_sectors', 'all_h200_elements', 'sm80_h200_elements', 'all_h200_turns',
 ] as const // prettier-ignore
-const ELEMENTS = ['all_h200_elements', 'sm80_h200_elements']
+const ELEMENTS = ['all_h200_elements', 'sm80_h200_elements', 'all_h200_turns']
 /**
  * Kernels that have changed, and the files since: times before are not taught. Outputs leave some widths of SM90 in rows of more sectors; SM80 kernels load
  * elements of operands ahead.
