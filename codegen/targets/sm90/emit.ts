@@ -153,7 +153,9 @@ export const SM90_EMITTERS: Emitters = {
     c.out.block('if (block + column > 0)', () => emitOps(op.body, c))
   },
   in_own_k(op, c) {
-    c.out.block('if (k == min(k_first + 1 + warp, k_last - 1))', () => emitOps(op.body, c))
+    // Over three quarters of them: what comes last needs its time.
+    const apart = `max((k_last - k_first) * 3 / ${4 * c.role!.warps}, 1u)`
+    c.out.block(`if (k == min(k_first + 1 + warp * ${apart}, k_last - 1))`, () => emitOps(op.body, c))
   },
   after_first_k(op, c) {
     c.out.block('if (k != k_first)', () => emitOps(op.body, c))
