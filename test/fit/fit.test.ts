@@ -45,7 +45,7 @@ const timedWith = (rows: readonly Row[], constants: Constants): Row[] =>
 test('constants of sm_80 come back', async () => {
   const { constants } = COST_MODELS.sm80
   const truth: Constants = { ...constants, sustained: 0.7, start: 3000, step: 90 }
-  const found = fit(timedWith(await rowsFor('sm80', 4, 16), truth), constants)
+  const found = fit(timedWith(await rowsFor('sm80', 6, 12), truth), constants)
   expect(found.before.deviation).toBeGreaterThan(0.02)
   expect(found.after.deviation).toBeLessThan(1e-3)
   expect(found.after.first).toBeCloseTo(1, 3)

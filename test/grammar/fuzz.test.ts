@@ -6,7 +6,7 @@ import { parseEpilogue, parseProgram } from '../../grammar/parse.ts'
 import { printEpilogue, printProgram } from '../../grammar/printer.ts'
 import { renderDiagnostics } from '../../grammar/render.ts'
 import * as arbitrary from './arbitraries.ts'
-import { FULL } from '../cases_of.ts'
+import { FULL, part } from '../cases_of.ts'
 import { workOf } from '../work.ts'
 
 const FRAGMENTS = [
@@ -76,7 +76,7 @@ const MONOTONOUS = [
   'kernel f() -> D: f {}\n', 'f(,', '.5', '|',
 ] // prettier-ignore
 
-test.each(MONOTONOUS)('many %j take work in proportion', (unit) => {
+test.each(part(MONOTONOUS, [], ['(', '// x\n', 'kernel f() -> D: f {}\n']))('many %j take work in proportion', (unit) => {
   const work = (length: number): number => {
     const text = unit.repeat(length / unit.length)
     return workOf(() => {
