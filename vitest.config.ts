@@ -9,6 +9,9 @@ const SHARING = [
   ...['grammar', 'compiler', 'codegen', 'catalogue'].map((room) => `test/${room}/**/*.test.ts`),
   // The addon's own counts devices that are left to the garbage collector.
   'test/native/**/!(addon).test.ts',
+  'test/docs/{cutlass_table,examples,links,made,members,notebooks,numbers,programs}.test.ts',
+  'test/lsp/{bad_input,features,grammar}.test.ts',
+  'test/{fit/learn,hooks/bundlers,layering,work}.test.ts',
   // Devices of the runtime that no settings, mocks or registered kernels change; each closes its own.
   'test/{cases,full,mutation}/**/*.test.ts',
   ...[
@@ -31,14 +34,17 @@ const SHARING = [
     'library_kernels',
     'machine',
     'metadata*',
+    'operations',
     'parts',
     'performance',
+    'playground_page',
     'program',
     'quantised_outputs',
     'scale_tiles',
     'scaled_*',
     'scalars',
     'stream',
+    'target',
     'tensor',
     'tensor_like',
     'tensor_map',

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import { expect, test } from 'vitest'
 import * as ktl from '../../runtime/index.ts'
-import { ROOT } from '../runtime/cli.ts'
+import { ROOT } from '../root.ts'
 import { MemoryDevice } from '../runtime/memory_device.ts'
 
 const HEADING = '## The CUTLASS API, call by call'

@@ -2,7 +2,7 @@
 import { existsSync, statSync } from 'node:fs'
 import path from 'node:path'
 import { expect, test } from 'vitest'
-import { ROOT } from '../runtime/cli.ts'
+import { ROOT } from '../root.ts'
 import { anchorsOf, linksOf, PAGES } from './pages.ts'
 
 test.each(PAGES)('%s', (page) => {

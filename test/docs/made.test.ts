@@ -5,7 +5,7 @@ import { expect, test } from 'vitest'
 import { CALLS, commandsOfKtl } from '../../docs/make/command_line.ts'
 import { madeFiles, stale } from '../../docs/make/main.ts'
 import { samplesOf, SECTIONS } from '../../docs/gallery.ts'
-import { ROOT } from '../runtime/cli.ts'
+import { ROOT } from '../root.ts'
 
 const files = await madeFiles(false, false)
 

@@ -1,7 +1,7 @@
 /** The pages of the docs: their code blocks with what is said above them, their headings and links. */
 import { readdirSync, readFileSync } from 'node:fs'
 import path from 'node:path'
-import { ROOT } from '../runtime/cli.ts'
+import { ROOT } from '../root.ts'
 
 export interface Block {
   readonly page: string

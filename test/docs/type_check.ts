@@ -2,7 +2,7 @@
 import { spawnSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import path from 'node:path'
-import { ROOT } from '../runtime/cli.ts'
+import { ROOT } from '../root.ts'
 
 /** Where files in `folder` import the package from. */
 export const entryFrom = (folder: string): string => `${path.relative(folder, ROOT)}/runtime/index.ts`

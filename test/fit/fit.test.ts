@@ -13,7 +13,7 @@ import { onPaper } from '../../runtime/bench/suite/open.ts'
 import { open } from '../../bench/gpu/ours.ts'
 import { openDevice } from '../../runtime/index.ts'
 import { FULL } from '../cases_of.ts'
-import { ROOT } from '../runtime/cli.ts'
+import { ROOT } from '../root.ts'
 
 const folder = mkdtempSync(path.join(tmpdir(), 'ktl-fit-'))
 afterAll(() => rmSync(folder, { recursive: true }))

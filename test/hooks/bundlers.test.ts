@@ -13,7 +13,7 @@ import ktlRollup from '../../runtime/hooks/bundlers/rollup.ts'
 import ktlRspack from '../../runtime/hooks/bundlers/rspack.ts'
 import ktlVite from '../../runtime/hooks/bundlers/vite.ts'
 import ktlWebpack from '../../runtime/hooks/bundlers/webpack.ts'
-import { ROOT } from '../runtime/cli.ts'
+import { ROOT } from '../root.ts'
 
 const folder = mkdtempSync(path.join(tmpdir(), 'ktl-bundlers-'))
 // What `npm install ktl` would have left.

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, expect, test } from 'vitest'
-import { ROOT } from '../runtime/cli.ts'
+import { ROOT } from '../root.ts'
 
 const folder = mkdtempSync(path.join(tmpdir(), 'ktl-register-'))
 mkdirSync(path.join(folder, 'node_modules'))

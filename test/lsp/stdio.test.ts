@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import path from 'node:path'
 import type { InlayHint } from 'vscode-languageserver'
 import { expect, test } from 'vitest'
-import { ROOT } from '../runtime/cli.ts'
+import { ROOT } from '../root.ts'
 import { Client } from './client.ts'
 
 test('ktl lsp serves, works facts out in a thread of its own, and ends when it is told to', async () => {

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import { expect, test } from 'vitest'
 import { MINIMUM_NODE, nodeTooOld } from '../../runtime/node_minimum.ts'
-import { ROOT } from '../runtime/cli.ts'
+import { ROOT } from '../root.ts'
 import { PRETEND_OLD } from './pretend_old.ts'
 
 interface Manifest {

@@ -13,7 +13,7 @@ import { build as esbuild } from 'esbuild'
 import { publint } from 'publint'
 import { formatMessage } from 'publint/utils'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { ROOT } from '../runtime/cli.ts'
+import { ROOT } from '../root.ts'
 import { FULL } from '../cases_of.ts'
 
 interface Manifest {

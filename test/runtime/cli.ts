@@ -3,10 +3,10 @@ import { spawn, type ChildProcess } from 'node:child_process'
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { afterAll } from 'vitest'
+import { ROOT } from '../root.ts'
 
-export const ROOT = fileURLToPath(new URL('../..', import.meta.url))
+export { ROOT }
 const CLI = path.join(ROOT, 'dist/cli.js')
 
 export interface Ended {

@@ -7,7 +7,7 @@ import { KtlError } from '../../grammar/diagnostics.ts'
 import { probeAddon } from '../../runtime/addon/load.ts'
 import type { Device, DeviceOptions } from '../../runtime/index.ts'
 import { openDevice } from '../../runtime/index.ts'
-import { ROOT } from './cli.ts'
+import { ROOT } from '../root.ts'
 
 const PTX = (body: string): string => `.version 9.0
 .target sm_100a

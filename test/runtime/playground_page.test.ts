@@ -9,7 +9,7 @@ import { instancesOf } from '../../runtime/cli/instances.ts'
 import { FamilySpace } from '../../runtime/discovery/space/space.ts'
 import { loadSource } from '../../runtime/programs/program.ts'
 import { FULL } from '../cases_of.ts'
-import { ROOT } from './cli.ts'
+import { ROOT } from '../root.ts'
 
 const SAMPLES = readdirSync(path.join(ROOT, 'samples')).filter((name) => name.endsWith('.ktl'))
 const sample = (name: string): string => readFileSync(path.join(ROOT, 'samples', name), 'utf8')

@@ -8,7 +8,7 @@ import { afterAll, expect, test } from 'vitest'
 import { emitModule } from '../../codegen/typescript/module.ts'
 import { loadKtl } from '../../runtime/programs/program.ts'
 import { FULL } from '../cases_of.ts'
-import { ROOT } from '../runtime/cli.ts'
+import { ROOT } from '../root.ts'
 
 const APPS = path.join(ROOT, 'samples/apps')
 const out = mkdtempSync(path.join(tmpdir(), 'ktl-apps-'))

@@ -5,7 +5,7 @@ import path from 'node:path'
 import { expect, test } from 'vitest'
 import { outputsThere } from '../../docs/make/notebooks.ts'
 import { FULL } from '../cases_of.ts'
-import { ROOT } from '../runtime/cli.ts'
+import { ROOT } from '../root.ts'
 
 const FOLDER = path.join(ROOT, 'samples/tutorials')
 const NAMES = [

@@ -10,7 +10,7 @@ import type TypeScript from '@typescript/typescript6'
 import { afterAll, describe, expect, test } from 'vitest'
 import init from '../../runtime/tsserver/index.ts'
 import { PRETEND_OLD } from '../package/pretend_old.ts'
-import { ROOT } from '../runtime/cli.ts'
+import { ROOT } from '../root.ts'
 
 const require = createRequire(import.meta.url)
 const ts = require('@typescript/typescript6') as typeof TypeScript
