@@ -71,6 +71,22 @@ const COMBINED = [
   'products: scales of each column, summed one by one',
   'columns: 56, two outputs',
   'columns: 88, rows that begin anywhere',
+  'groups: one has nearly all rows',
+  'split: three parts by mma.sync, of rows that TMA does not take',
+  'split: scales in blocks, parts of clusters',
+  'unaligned: operands of the epilogue that other warps copy, on one tile',
+  'unaligned: overlap of floats, a sliver at the end',
+  'unaligned: overlap of bytes',
+  'unaligned: overlap of bytes, half of the lanes',
+  'unaligned: overlap of floats that the device hands out, a sliver at the end',
+  'unaligned: overlap of tiles, rows that end with a sub-tile',
+  'unaligned: overlap, from tensor memory, rows that end with a sub-tile',
+  'products: scales of each column, three warpgroups',
+  'products: scales in blocks, two blocks of rows',
+  'columns: 40, parts of k of clusters',
+  'columns: 72, transposed, operands across',
+  'columns: 24 of tensor memory, two outputs',
+  'columns: 56 of tensor memory, transposed',
 ]
 const turnOf = (spec: DeviceSpec): number => (spec === 'virtual-sm90' ? 0 : 1)
 /** On one of the devices in turn; parts of k, tiles that overlap or are for one target, elements ahead and copies by other warps, where their schedules are for. */
