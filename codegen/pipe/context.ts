@@ -91,11 +91,16 @@ export function slotDescriptor(c: EmitContext, name: string, layout: string): st
   return `${first}${behind === null ? '' : ` + (${behind} >> 4)`}`
 }
 
-/** Bytes behind the first slot. */
-function slotOffset(c: EmitContext, name: string, ring?: string): string | null {
+/** Bytes behind the first slot, or what else a slot has: `each`. */
+export function slotOffset(
+  c: EmitContext,
+  name: string,
+  ring?: string,
+  each = `${constant(name)}_SLOT`,
+): string | null {
   const { ring: own, per, slots } = bufferOf(c.program, name)
   const index = ring ?? own
-  return index === null ? null : `${placeOf(per, slots, index)} * ${constant(name)}_SLOT`
+  return index === null ? null : `${placeOf(per, slots, index)} * ${each}`
 }
 
 /** Does any barrier tell apart the phases of this ring? */

@@ -18,7 +18,8 @@ import { createProgram } from '../../runtime/cli/program.ts'
 import { ktlProvider } from '../../runtime/discovery/providers/provider.ts'
 import { removeTemporaries, writeFileSafely } from '../../runtime/files/safe_write.ts'
 import { temporaryTag } from '../../runtime/files/temporary.ts'
-import { folder, ktl, records, ROOT } from './cli.ts'
+import { ROOT } from '../root.ts'
+import { folder, ktl, records } from './cli.ts'
 import { errorOf } from './errors.ts'
 
 const SOURCE = {

@@ -7,7 +7,8 @@ import { Journal } from '../../bench/gpu/journal.ts'
 import { Peer } from '../../runtime/bench/suite/peer.ts'
 import { PROBLEMS, randomProblems, selectProblems, shrink } from '../../bench/gpu/problems.ts'
 import { FULL } from '../cases_of.ts'
-import { folder, ktl, lastLine, records, ROOT } from './cli.ts'
+import { ROOT } from '../root.ts'
+import { folder, ktl, lastLine, records } from './cli.ts'
 import { command } from './command.ts'
 
 const BENCH = ['bench', '--device', 'virtual-sm100', '--dims', 'm=128,n=128,k=64']

@@ -6,7 +6,6 @@ import path from 'node:path'
 import { afterAll } from 'vitest'
 import { ROOT } from '../root.ts'
 
-export { ROOT }
 const CLI = path.join(ROOT, 'dist/cli.js')
 
 export interface Ended {

@@ -5,7 +5,8 @@ import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { servePlayground, type Playground } from '../../runtime/playground/server.ts'
-import { folder, ktl, ROOT } from './cli.ts'
+import { ROOT } from '../root.ts'
+import { folder, ktl } from './cli.ts'
 
 let playground: Playground
 let url: URL

@@ -6,7 +6,8 @@ import { describe, expect, test } from 'vitest'
 import { emitModule } from '../../codegen/typescript/module.ts'
 import { loadKtl } from '../../runtime/programs/program.ts'
 import { part } from '../cases_of.ts'
-import { ktl, ROOT } from '../runtime/cli.ts'
+import { ROOT } from '../root.ts'
+import { ktl } from '../runtime/cli.ts'
 
 const SAMPLES = path.join(ROOT, 'samples')
 const files = readdirSync(SAMPLES)

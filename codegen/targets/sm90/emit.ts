@@ -1,5 +1,14 @@
 /** Tile IR → CUDA statements, operations that SM90 alone has: warpgroup MMAs and accumulators in registers. */
-import { barrierAddress, bufferOf, call, call0, constant, note, ringOf, type EmitContext } from '../../pipe/context.ts'
+import {
+  barrierAddress,
+  call,
+  call0,
+  constant,
+  note,
+  ringOf,
+  slotOffset,
+  type EmitContext,
+} from '../../pipe/context.ts'
 import { COMMON_EMITTERS } from '../../pipe/emit.ts'
 import { subtileLoop } from '../../pipe/emit_epilogue.ts'
 import { emitOps, type Emitters } from '../../pipe/context.ts'
@@ -59,13 +68,15 @@ const firstOf = (buffer: string): string => `${buffer}_first`
 
 /** The same of the stage's slot, `plus` bytes further on. */
 const lowOf = (c: EmitContext, buffer: string, plus = 0): string => {
-  const behind = `${bufferOf(c.program, buffer).ring} * (${constant(buffer)}_SLOT >> 4)`
+  const behind = slotOffset(c, buffer, 'stage', `(${constant(buffer)}_SLOT >> 4)`)
   return [firstOf(buffer), behind, ...(plus > 0 ? [`(${plus} >> 4)`] : [])].join(' + ')
 }
 
-/** Tiles that MMAs are told of: of products that lie side by side the first one's begins with all. */
-const tilesOfB = ({ products }: WarpgroupMma, c: EmitContext): string[] =>
-  (registersOf(c).joint ? products.slice(0, 1) : products).map(({ b }) => b)
+/** Tiles that an MMA is told of: that of a part, or all; of products that lie side by side the first one's begins with all. */
+function tilesOfB({ products, part }: WarpgroupMma, c: EmitContext): string[] {
+  const [first, count] = part ? [part.product, 1] : [0, registersOf(c).joint ? 1 : products.length]
+  return products.slice(first, first + count).map(({ b }) => b)
+}
 
 /** Declares what loops over k would compute in each step, where few instructions find their place beside the MMAs (measured: 3 % of 128x128 in turns). */
 function emitBeforeTiles(body: readonly TileOp[], c: EmitContext): void {
@@ -79,15 +90,15 @@ function emitBeforeTiles(body: readonly TileOp[], c: EmitContext): void {
     const isOne = releases.eachWarp ? '' : 'warp % 4 == 0 && '
     c.out.line(`const u32 released = ${isOne}is_producer ? ${remote} : 0;  // those of who fills the stages`)
   }
-  const mma = ops.find((op) => op.op === 'wgmma')
+  const mmas = ops.filter((op) => op.op === 'wgmma')
+  const [mma] = mmas
   if (!mma) return
   const first = (buffer: string, layout: string, rows: string): void => {
     const descriptor = call0(c, 'smem_descriptor', `smem + ${constant(buffer)}${rows}`, layout)
     c.out.line(`const u32 ${firstOf(buffer)} = static_cast<u32>(${descriptor});`)
   }
   first(mma.a, 'A_LAYOUT', together > 1 ? ` + warpgroup * ${rowBlocks * mma.blockBytes}` : '')
-  // Of parts each product has its own.
-  for (const b of new Set(mma.part ? mma.products.map(({ b }) => b) : tilesOfB(mma, c))) first(b, 'B_LAYOUT', '')
+  for (const b of new Set(mmas.flatMap((op) => tilesOfB(op, c)))) first(b, 'B_LAYOUT', '')
 }
 
 /** Operands of an MMA as it takes them. */
@@ -100,7 +111,7 @@ function multiplyPart(op: WarpgroupMma, part: Part, wrapper: string, c: EmitCont
   const step = ({ stepBytes }: { stepBytes: number }): string =>
     `${part.chunk > 0 ? `(${part.chunk * op.steps} + i)` : 'i'} * (${stepBytes} >> 4)`
   const a = lowOf(c, op.a, part.block * op.blockBytes)
-  const b = lowOf(c, op.products[part.product]!.b, part.columnBytes)
+  const b = lowOf(c, tilesOfB(op, c)[0]!, part.columnBytes)
   c.out.block('', () => {
     c.out.line(`const u32 a = ${a}, b = ${b};`, where)
     c.out.line(call(c, 'wgmma_fence'), where)
