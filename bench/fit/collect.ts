@@ -6,7 +6,7 @@
  * `--model all` times the kernels of every kind that callers may get side by side, of each as many.
  * `--drawn SEED:COUNT` takes so many problems of `ktl bench --suite random`, of at most a TFLOP and 4 GB each (2 GB and extents to 32,768 up to seed 1221), instead of those of
  * gpu/problems.ts; `--least FLOP` leaves out what a launch takes longer than, `--deep` all but
- * those with few tiles and a long k, `--few` all but those of 2 to 8 rows or columns.
+ * those with few tiles and a long k, `--few` all but those of 2 to 8 rows or columns, `--residual` all but those with an operand C of each element in aligned rows.
  * `--shapes MxNxK[:type:mk|km:nk|kn:epilogue],…` takes these; bf16 with A and B contiguous along k, without an epilogue, where nothing is said.
  * `--like REGEX` times the first ones of those whose names match, `--first` the first ones as callers get them: of each kind as many as are among them.
  * `--prepare DIR` compiles the same kernels anywhere, for an H100 or H200, and times nothing. Launches are timed as in
@@ -63,6 +63,7 @@ const { values } = parseArgs({
     least: { type: 'string', default: '0' },
     deep: { type: 'boolean', default: false },
     few: { type: 'boolean', default: false },
+    residual: { type: 'boolean', default: false },
     like: { type: 'string' },
     first: { type: 'boolean', default: false },
   },
@@ -192,6 +193,11 @@ function isFew({ shape: { m, n, k } }: Problem): boolean {
   return Math.min(m, n) <= 8 && Math.min(m, n) > 1 && k >= 64
 }
 
+/** Its C is what TMA can bring. */
+function isResidual({ fusion, shape: { n } }: Problem): boolean {
+  return fusion?.name.endsWith('axpby') === true && n % 8 === 0
+}
+
 function chosenProblems(): readonly Problem[] {
   if (values.shapes !== undefined) return values.shapes.split(',').map(namedProblem)
   return values.drawn === undefined ? problemsOf(model) : drawnProblems(values.drawn)
@@ -223,7 +229,10 @@ function drawnProblems(drawn: string): readonly Problem[] {
   if (!(least >= 0 && least < MOST_DRAWN.operations)) fail(`--least takes a number below ${MOST_DRAWN.operations}`)
   const all = drawProblems({ seed: seed!, count: count! * SURPLUS, limits: MOST_DRAWN })!
   const isTaken = (problem: Problem): boolean =>
-    operationsOf(problem) >= least && (!values.deep || isDeep(problem)) && (!values.few || isFew(problem))
+    operationsOf(problem) >= least &&
+    (!values.deep || isDeep(problem)) &&
+    (!values.few || isFew(problem)) &&
+    (!values.residual || isResidual(problem))
   return all.filter(isTaken).slice(0, count)
 }
 

@@ -25,16 +25,18 @@ import { byProblem, COST_MODELS, rowsOf, type KernelRow } from './models.ts'
 const FILES = [
   'all_h200_after', 'all_h200_shallow', 'all_h200_slow', 'all_h200_few', 'all_h200_ragged', 'all_h200_ragged_mid', 'all_h200_random', 'all_h200_more',
   'all_h200_first', 'sm90_h200_outputs', 'sm90_h200_mid', 'sm90_h200_long_k', 'sm80_h200_short', 'sm80_h200_deep', 'suites_h200',
-  'sm90_h200_sectors', 'all_h200_sectors', 'all_h200_elements', 'sm80_h200_elements', 'all_h200_turns',
+  'sm90_h200_sectors', 'all_h200_sectors', 'all_h200_elements', 'sm80_h200_elements', 'all_h200_turns', 'all_h200_behind',
 ] as const // prettier-ignore
-const ELEMENTS = ['all_h200_elements', 'sm80_h200_elements', 'all_h200_turns']
+const BEHIND = ['all_h200_behind']
+const ELEMENTS = ['all_h200_elements', 'sm80_h200_elements', 'all_h200_turns', ...BEHIND]
 /**
  * Kernels that have changed, and the files since: times before are not taught. Outputs leave some widths of SM90 in rows of more sectors; SM80 kernels load
- * elements of operands ahead.
+ * elements of operands ahead, and those of SM90 have them come through the ring of stages.
  */
 const CHANGES: readonly { readonly since: readonly string[]; readonly changed: (row: KernelRow) => boolean }[] = [
   { since: ['sm90_h200_sectors', 'all_h200_sectors', ...ELEMENTS], changed: storesOtherwise },
   { since: ELEMENTS, changed: ({ plan }) => plan.kind === 'sm80' && plan.elements.length > 0 },
+  { since: BEHIND, changed: ({ plan }) => plan.kind === 'sm90' && plan.behind !== null },
 ]
 const KINDS: readonly LearnedKind[] = ['sm80', 'sm90']
 /** Of each kind. Of 16 to 120 the first choices are alike; more of them choose more kernels that nobody has timed. */

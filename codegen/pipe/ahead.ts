@@ -14,7 +14,7 @@ import { element, expressionText, fromWord, load, loadElement, operandOf } from 
 
 const PAIRS = 32
 
-const arrayOf = (c: EmitContext, operand: string): string => `ahead_${c.names.value(operand)}`
+export const arrayOf = (c: EmitContext, operand: string): string => `ahead_${c.names.value(operand)}`
 
 const guardOf = ({ guard }: LoadAhead | LoadNext, c: EmitContext): string =>
   guard === null ? '' : `${expressionText(guard, c)} != 0 && `

@@ -35,7 +35,7 @@ export const COMMON_EMITTERS = {
   origin_in_last_k: (_, c) => findNext('k + 1 == k_last', c),
   check_groups: emitCheckGroups,
   for_slots(op, c) {
-    c.out.block(`for (u32 i = 0; i < ${ringOf(c.program, op.ring).slots}; ++i)`, () => emitOps(op.body, c))
+    c.out.block(`for (u32 i = 0; i < ${ringOf(c.program, op.ring).slots - op.but}; ++i)`, () => emitOps(op.body, c))
   },
   first_cta(op, c) {
     if (c.program.cluster.size === 1) emitOps(op.body, c)
@@ -124,6 +124,11 @@ export const COMMON_EMITTERS = {
       turnsOf(c.program) > 1 ? call(c, 'warpgroup_sync', roleBarrier(c), threads) : call(c, 'role_sync', threads),
       note(c, 'role barrier'),
     )
+  },
+  warpgroup_sync(_, c) {
+    // Behind the barrier of a role that works together.
+    const barrier = turnsOf(c.program) > 1 ? roleBarrier(c) : '2 + warpgroup'
+    c.out.line(call(c, 'warpgroup_sync', barrier, 128), note(c, 'barrier of the warpgroup'))
   },
   tma_load: emitTmaLoad,
   gather: emitGather,

@@ -54,6 +54,15 @@ const tmaStore = (rank: number): string => {
   )
 }
 
+const tmaPrefetch = (rank: number): string => {
+  const { params, template, operands } = coordinates(rank, 1)
+  return inline(
+    `void tma_prefetch_${rank}d(const TensorMap* map, ${params})`,
+    `  asm volatile("cp.async.bulk.prefetch.tensor.${rank}d.L2.global.tile [%0, {${template}}];"\n` +
+      `    ::"l"(map), ${operands} : "memory");`,
+  )
+}
+
 /** Who is who, and mbarriers. */
 export const SYNC_WRAPPERS: Readonly<Record<string, string>> = {
   shared_address: inline(
@@ -226,6 +235,8 @@ export const COPY_WRAPPERS: Readonly<Record<string, string>> = {
       ]),
     ),
   ),
+  tma_prefetch_2d: tmaPrefetch(2),
+  tma_prefetch_3d: tmaPrefetch(3),
   tma_store_2d: tmaStore(2),
   tma_store_3d: tmaStore(3),
   tma_store_4d: tmaStore(4),

@@ -41,6 +41,7 @@ function tracedAs(op: TileOp, program: TileProgram): Traced | null {
       return { kind: 'wait', name: 'wait for stores' }
     case 'cta_sync':
     case 'role_sync':
+    case 'warpgroup_sync':
       return { kind: 'wait', name: 'wait for other warps' }
     case 'tma_load':
     case 'load_atoms':
@@ -54,6 +55,8 @@ function tracedAs(op: TileOp, program: TileProgram): Traced | null {
     case 'load_next':
     case 'copy_rows':
       return { kind: 'load', name: `load ${op.operand}` }
+    case 'fetch_stage':
+      return { kind: 'load', name: `load ${op.operand}`, ring: ring(op.blocks[0]!.buffer) }
     case 'mma':
     case 'wgmma':
       return { kind: 'multiply', name: 'MMA', ring: ring(op.a) }

@@ -136,8 +136,8 @@ export type TileOp =
   | { readonly op: 'origin_in_last_k' }
   /** Until the cluster has no more work: the scheduler's loop. */
   | { readonly op: 'while_work'; readonly body: readonly TileOp[] }
-  /** Once for every slot of a ring. */
-  | { readonly op: 'for_slots'; readonly ring: string; readonly body: readonly TileOp[] }
+  /** Once for every slot of a ring, `but` for the last ones. */
+  | { readonly op: 'for_slots'; readonly ring: string; readonly but: number; readonly body: readonly TileOp[] }
   /** Only in the CTA that issues the MMAs of its pair. */
   | { readonly op: 'leader'; readonly body: readonly TileOp[] }
   /** Only in the first CTA of the cluster. */
@@ -163,6 +163,8 @@ export type TileOp =
   | { readonly op: 'warp_sync' }
   /** This many threads, those of the first role or of one of its warpgroups that take turns, meet and see what each of them wrote before. */
   | { readonly op: 'role_sync'; readonly threads: number }
+  /** The same of the threads of a warpgroup. */
+  | { readonly op: 'warpgroup_sync' }
   | { readonly op: 'wait'; readonly barrier: string; readonly parity: Parity }
   /** `ring`: another one over the same slots. */
   | { readonly op: 'arrive'; readonly barrier: string; readonly at: ArriveTarget; readonly ring?: string }
@@ -196,8 +198,13 @@ export type TileOp =
   | { readonly op: 'for_warpgroups'; readonly whole?: true; readonly body: readonly TileOp[] }
   /** Ends of groups that decrease or leave the axis of rows are findings. */
   | { readonly op: 'check_groups' }
-  /** The k tiles of a tile that another warpgroup computes: the rings move on without it. */
-  | { readonly op: 'skip_tile'; readonly rings: readonly string[]; readonly unless: 'first' | null }
+  /** The k tiles of a tile that another warpgroup computes, and `behind` steps more: the rings move on without it. */
+  | {
+      readonly op: 'skip_tile'
+      readonly rings: readonly string[]
+      readonly unless: 'first' | null
+      readonly behind: number
+    }
   /** Until the other warpgroup has seen all stages of its tile: a wait two phases early would pass at once. */
   | { readonly op: 'wait_turn'; readonly barrier: string }
   | { readonly op: 'pass_turn'; readonly barrier: string }

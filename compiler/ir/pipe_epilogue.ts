@@ -99,7 +99,38 @@ export interface Quantise {
   readonly form: StoredForm
 }
 
+/** Columns of a sub-tile, of all rows of the tile, in the slot of a stage: from byte `offset` on, those from `column` on. */
+export interface StageBlock {
+  readonly buffer: string
+  readonly offset: number
+  readonly column: number
+}
+
+/** Blocks of an operand of each element in one slot of the ring of stages. */
+export interface OfStage {
+  readonly operand: string
+  readonly blocks: readonly StageBlock[]
+  readonly guard: Node | null
+}
+
 export type EpilogueOp =
+  /** Asks for them in L2: a block of `columns` in a step of k, over three quarters of these, as all CTAs would ask at once behind them. */
+  | {
+      readonly op: 'prefetch_stage'
+      readonly operand: string
+      readonly map: string
+      readonly columns: number
+      readonly guard: Node | null
+    }
+  /** Asks TMA for them, `bytes` in all, and arrives; without any where the guard is 0. */
+  | (OfStage & {
+      readonly op: 'fetch_stage'
+      readonly map: string
+      readonly barrier: string
+      readonly bytes: number
+    })
+  /** Those of the lane to registers as words; 0 where the guard is. */
+  | (OfStage & { readonly op: 'take_stage'; readonly swizzle: Swizzle })
   /** Asks TMA for the first sub-tiles of an operand, as many as its ring holds. */
   | { readonly op: 'fetch_first'; readonly operand: string; readonly fetch: Fetch; readonly guard: Node | null }
   /** The values of the slot are in registers: asks for the sub-tile that comes into it next, if there is one. */

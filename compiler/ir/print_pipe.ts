@@ -287,8 +287,9 @@ function printOp(op: TileOp): string {
     case 'barrier_init':
       return `${op.op} ${op.barrier}`
     case 'advance':
+      return `advance ${op.ring}`
     case 'for_slots':
-      return `${op.op} ${op.ring}`
+      return `for_slots ${op.ring}${op.but > 0 ? ` but ${op.but}` : ''}`
     case 'skip_tile':
       return `skip_tile ${op.rings.join(', ')}${op.unless ? `, unless ${op.unless}` : ''}`
     case 'set_registers':
@@ -335,6 +336,14 @@ function printOp(op: TileOp): string {
     case 'fetch_next': {
       const { ring, buffer, barrier, map, bytes, subtiles } = op.fetch
       return `${op.op} ${op.operand} by ${map} -> ${buffer}[${ring}] on ${barrier}, ${bytes} B, ${subtiles} in a tile${guarded(op.guard)}`
+    }
+    case 'prefetch_stage':
+      return `prefetch_stage ${op.operand} by ${op.map}, ${op.columns} columns in a step of k${guarded(op.guard)}`
+    case 'fetch_stage':
+    case 'take_stage': {
+      const places = op.blocks.map(({ buffer, offset, column }) => `${column} in ${buffer} @${offset}`).join(', ')
+      const how = op.op === 'fetch_stage' ? ` by ${op.map} on ${op.barrier}, ${op.bytes} B` : `, swizzle ${op.swizzle}`
+      return `${op.op} ${op.operand}${how}: columns from ${places}${guarded(op.guard)}`
     }
     case 'load_ahead':
       return `load_ahead ${op.operand} (${op.shape}${op.elements ? `, elements of a ${op.elements}` : ''})${guarded(op.guard)}`
@@ -386,6 +395,7 @@ function printOp(op: TileOp): string {
     case 'cluster_start':
     case 'cluster_sync':
     case 'warp_sync':
+    case 'warpgroup_sync':
     case 'in_own_k':
     case 'after_first_k':
     case 'first_along_k':

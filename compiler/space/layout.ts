@@ -93,6 +93,9 @@ export interface SharedTile {
   readonly dealt?: Dealt
 }
 
+/** Rows of an operand of the epilogue that TMA is asked for at once: more hold up the loads of A and B behind them (measured). */
+export const BOX_ROWS = 64
+
 /** What memory is read and written in where rows begin anywhere. */
 export const PIECE_BYTES = 16
 /** Of memory: the least that L2 writes without the rest of a line. */

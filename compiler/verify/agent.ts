@@ -69,6 +69,8 @@ export class Agent {
   openCopies = 0
   /** MMAs. */
   issued = 0
+  /** Values taken to registers. */
+  reads = 0
   /** Its cluster runs. */
   started = false
   /** Dimension of its MMAs: a warpgroup has one. */

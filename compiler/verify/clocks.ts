@@ -6,9 +6,10 @@
 /**
  * `events`: accesses of an agent, which other CTAs see by acquiring at cluster scope only. `tensor`, `inits`: those of them that lie
  * before its last fence for tensor memory, for barrier inits. `mma`, `bulk`, `copies`: what it has begun that is done. `proxy`, `copied`:
- * events and copies with a fence for the async proxy behind them, by whoever has seen them. `phases`: of a barrier.
+ * events and copies with a fence for the async proxy behind them, by whoever has seen them. `reads`: values that are in registers since a barrier of threads,
+ * as what overwrites their place has to know alone (PTX ISA 9.7.13.1). `phases`: of a barrier.
  */
-export type Track = 'events' | 'proxy' | 'tensor' | 'inits' | 'mma' | 'bulk' | 'copies' | 'copied' | 'phases'
+export type Track = 'events' | 'proxy' | 'tensor' | 'inits' | 'mma' | 'bulk' | 'copies' | 'copied' | 'reads' | 'phases'
 
 const GENERIC: readonly Track[] = ['events', 'proxy', 'tensor']
 

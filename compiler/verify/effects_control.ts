@@ -50,8 +50,8 @@ export const CONTROL = {
       if (agent.next === undefined || turn > m.load.tiles) return m.problem(agent, op, 'never reads the next work item')
     }
   },
-  *for_slots({ ring, body }, agent, m) {
-    for (let i = 0; i < m.ringSlots(ring); i++) yield* m.execute(body, agent)
+  *for_slots({ ring, but, body }, agent, m) {
+    for (let i = 0; i < m.ringSlots(ring) - but; i++) yield* m.execute(body, agent)
   },
   leader: ({ body }, agent, m) => when(agent.cta % 2 === 0, body, agent, m),
   first_cta: ({ body }, agent, m) => when(agent.cta === 0, body, agent, m),

@@ -6,7 +6,7 @@ import type { Agent } from './agent.ts'
 import { nothing, type Effects, type OpOf, type Steps } from './effect.ts'
 import { copied } from './effects_loads.ts'
 import { advance, waitFor, warpSync } from './effects_sync.ts'
-import { byProxy, type Machine } from './machine.ts'
+import { byProxy, ofOwn, type Machine } from './machine.ts'
 import { landing } from './tags.ts'
 
 /** Of a sub-tile of an operand. */
@@ -36,6 +36,18 @@ function* fetch(
   m.writeLater(agent, op, m.slotOf(agent, buffer, { slot }), landing(agent, barrier), tag, box)
   m.signal(agent, op, barrier, 0, -box)
 }
+
+/** Bytes of an operand's blocks in the slot of each buffer of a stage. */
+function bytesOfStage({ operand, blocks }: OpOf<'fetch_stage' | 'take_stage'>, m: Machine): Map<string, number> {
+  const { domain, subtileColumns } = m.program
+  const bytes = domain.rows.extent * subtileColumns * elementBytes(m, operand)
+  const byBuffer = new Map<string, number>()
+  for (const { buffer } of blocks) byBuffer.set(buffer, (byBuffer.get(buffer) ?? 0) + bytes)
+  return byBuffer
+}
+
+const stageTag = ({ operand, blocks }: OpOf<'fetch_stage' | 'take_stage'>, agent: Agent, m: Machine): number =>
+  subtileTag(agent, m, operand, 0, blocks[0]!.column / m.program.subtileColumns)
 
 const readsSlot = (op: OpOf<'tma_store' | 'row_store'>, agent: Agent, m: Machine): void => {
   const slot = m.slotOf(agent, op.buffer)
@@ -70,6 +82,19 @@ export const EPILOGUE = {
     }
     advance(agent, m, ring)
   },
+  fetch_stage(op, agent, m) {
+    if (!agent.first) return m.problem(agent, op, 'is for one thread')
+    const barrier = m.barrierOf(agent, op.barrier)
+    m.signal(agent, op, barrier, 1, op.bytes, agent.clock)
+    for (const [buffer, bytes] of bytesOfStage(op, m))
+      m.writeLater(agent, op, m.slotOf(agent, buffer), landing(agent, barrier), stageTag(op, agent, m), bytes)
+    m.signal(agent, op, barrier, 0, -op.bytes)
+  },
+  take_stage(op, agent, m) {
+    const done = { dimension: agent.dimension('reads'), epoch: ++agent.reads, view: ofOwn(agent) }
+    for (const [buffer, bytes] of bytesOfStage(op, m))
+      m.readLater(agent, op, m.slotOf(agent, buffer), done, stageTag(op, agent, m), bytes)
+  },
   *aux_load(op, agent, m) {
     const { fetched, operand, rows } = op
     if (rows) {
@@ -103,6 +128,7 @@ export const EPILOGUE = {
   row_store: readsSlot,
   own_row: nothing,
   find_rows: nothing,
+  prefetch_stage: nothing,
   load_ahead: nothing,
   load_next: nothing,
   compute: nothing,

@@ -86,6 +86,11 @@ export const SYNC = {
   *role_sync({ threads }, agent, m) {
     yield* meet(agent, m, roleOf(agent, m), threads, 'waits for its role')
   },
+  *warpgroup_sync(_, agent, m) {
+    agent.clock[agent.dimension('reads')] = agent.reads
+    const key = `warpgroup ${agent.cta} ${agent.role?.name} ${agent.warp >> 2}`
+    yield* meet(agent, m, key, 128, 'waits for its warpgroup')
+  },
   *meet_parts({ threads }, agent, m) {
     // What other CTAs store is not known here: that all threads have come, and go on together, is.
     yield* meet(agent, m, roleOf(agent, m), threads, 'waits for its role')
@@ -144,9 +149,9 @@ export const SYNC = {
     }
   },
   advance: ({ ring }, agent, m) => advance(agent, m, ring),
-  skip_tile({ rings, unless }, agent, m) {
+  skip_tile({ rings, unless, behind }, agent, m) {
     if (unless === 'first' && agent.warpgroup === 0) return
-    for (const ring of rings) advance(agent, m, ring, m.load.depth)
+    for (const ring of rings) advance(agent, m, ring, m.load.depth + behind)
   },
   *wait_turn(op, agent, m) {
     const { slot, phase } = agent.ring(m.barrier(op.barrier).ring)

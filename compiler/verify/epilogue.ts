@@ -1,12 +1,14 @@
 /** Operands of the epilogue, outputs on their way through shared memory, and the expressions between them. */
 import type { Copies } from '../ir/pipe.ts'
-import type { Quantise, StoreOp } from '../ir/pipe_epilogue.ts'
+import type { EpilogueOp, Quantise, StoreOp } from '../ir/pipe_epilogue.ts'
 import type { TensorOperand } from '../ir/tensor.ts'
 import { expressionProblems, impliedGroups } from '../ir/verify_tensor.ts'
 import { DTYPES } from '../dtypes.ts'
 import { freeSide } from '../space/domain.ts'
-import { PIECE_BYTES, shiftedRowBytes, SWIZZLE_OF_ROW, type Swizzle } from '../space/layout.ts'
+import { BOX_ROWS, PIECE_BYTES, shiftedRowBytes, SWIZZLE_OF_ROW, type Swizzle } from '../space/layout.ts'
 import type { Tiles } from './tiles.ts'
+
+type StageOp = Extract<EpilogueOp, { op: 'fetch_stage' | 'take_stage' }>
 
 function checkContiguous(tiles: Tiles, what: string, { operand, contiguous }: Omit<StoreOp, 'bytes'>): void {
   const { rows, columns } = tiles.program.domain
@@ -117,6 +119,15 @@ export function checkEpilogue(tiles: Tiles): void {
       )
       tiles.expect(`${op.op} ${op.operand}: bytes of a slot`, tiles.buffer(op.fetch.buffer).slotBytes, op.fetch.bytes)
     }
+    if (op.op === 'prefetch_stage' || op.op === 'fetch_stage') {
+      const axes = axesOf(op.operand, domain.columns.axis, domain.rows.axis)
+      const box = [subtileColumns, BOX_ROWS]
+      tiles.expectMap(`${op.op} ${op.operand}`, op.map, op.operand, axes, box, rowSwizzle(op.operand, subtileColumns))
+    }
+    if (op.op === 'prefetch_stage') tiles.expect(`${op.op} ${op.operand}: columns`, op.columns, subtileColumns)
+    if (op.op === 'fetch_stage' || op.op === 'take_stage') checkStageBlocks(tiles, op)
+    if (op.op === 'take_stage')
+      tiles.expect(`${op.op} ${op.operand}: swizzle`, op.swizzle, rowSwizzle(op.operand, subtileColumns))
     const isOperand = 'operand' in op && tiles.program.source.operands.some(({ name }) => name === op.operand)
     if (isOperand && (op.op === 'aux_load' || op.op === 'load_ahead')) {
       const { axes, role } = tiles.operand(op.operand)
@@ -206,6 +217,27 @@ export function checkEpilogue(tiles: Tiles): void {
   }
 }
 
+/** Blocks of a stage lie in its slots side by side; the columns of all stages are those of the tile, in the order in which they are taken. */
+function checkStageBlocks(tiles: Tiles, op: StageOp): void {
+  const what = `${op.op} ${op.operand}`
+  const { domain, subtileColumns, layout } = tiles.program
+  const bytes = domain.rows.extent * subtileColumns * tiles.bytes(op.operand)
+  if (op.op === 'fetch_stage') tiles.expect(`${what}: bytes`, op.bytes, op.blocks.length * bytes)
+  const free = new Map<string, number>()
+  for (const { buffer, offset } of op.blocks) {
+    tiles.expect(`${what}: place in ${buffer}`, offset, free.get(buffer) ?? 0)
+    free.set(buffer, offset + bytes)
+    if (offset + bytes > tiles.buffer(buffer).slotBytes)
+      tiles.problems.push(`${what}: a block does not fit a slot of ${buffer}`)
+  }
+  const all = tiles.ops.filter((other): other is StageOp => other.op === op.op && other.operand === op.operand)
+  tiles.expect(
+    `${what}: columns`,
+    all.flatMap(({ blocks }) => blocks.map(({ column }) => column)),
+    Array.from({ length: layout.columns / subtileColumns }, (_, i) => i * subtileColumns),
+  )
+}
+
 /** Rows of a sub-tile, which begin anywhere, in the slots of those who hold them. */
 function checkRows(tiles: Tiles, what: string, operand: string, name: string, owner: Copies['owner']): void {
   const { subtileColumns, layout } = tiles.program
@@ -217,7 +249,10 @@ function checkRows(tiles: Tiles, what: string, operand: string, name: string, ow
 }
 
 const elementsOf = ({ ops }: Tiles, operand: string): string | undefined =>
-  ops.flatMap((op) => (op.op === 'load_ahead' && op.operand === operand ? (op.elements ?? []) : []))[0]
+  ops.flatMap((op) => {
+    if (op.op === 'take_stage' && op.operand === operand) return ['tile']
+    return op.op === 'load_ahead' && op.operand === operand ? (op.elements ?? []) : []
+  })[0]
 
 /** What is computed twice, to be measured and to be stored, is the same. */
 function checkComputedTwice(tiles: Tiles): void {

@@ -57,7 +57,8 @@ function neededBy(program: TileProgram): Set<string> {
   }
   for (const ragged of [domain.groups, domain.sums]) if (ragged) pointer(ragged.by, true)
   for (const op of opsOf(program)) {
-    if (op.op === 'tma_load' || op.op === 'load_atoms' || op.op === 'tma_store') needed.add(`tensor map ${op.map}`)
+    if (op.op === 'tma_load' || op.op === 'load_atoms' || op.op === 'tma_store' || op.op === 'fetch_stage')
+      needed.add(`tensor map ${op.map}`)
     if (op.op === 'fetch_first' || op.op === 'fetch_next') needed.add(`tensor map ${op.fetch.map}`)
     if (op.op === 'gather' || op.op === 'copy_tile')
       for (const leaf of leavesOf(operandNamed(source, op.operand), source)) pointer(leaf.name, true)
@@ -65,13 +66,14 @@ function neededBy(program: TileProgram): Set<string> {
       op.op === 'tma_load' ||
       op.op === 'load_atoms' ||
       op.op === 'fetch_first' ||
+      op.op === 'fetch_stage' ||
       op.op === 'gather' ||
       op.op === 'copy_tile'
     )
       carries(op.operand)
     if (op.op === 'load_scales' || op.op === 'write_atoms')
       for (const leaf of leavesOf(operandNamed(source, op.operand), source)) pointer(leaf.name, true)
-    if (op.op === 'load_ahead' || op.op === 'copy_rows' || (op.op === 'aux_load' && !op.fetched)) {
+    if (op.op === 'load_ahead' || op.op === 'copy_rows' || (op.op === 'aux_load' && !op.fetched && !op.ahead)) {
       const operand = source.operands.find(({ name }) => name === op.operand)
       for (const leaf of operand ? leavesOf(operand, source) : [op.operand])
         pointer(typeof leaf === 'string' ? leaf : leaf.name, true)

@@ -80,7 +80,7 @@ export class Machine {
     const warps = program.launch.threads / 32
     for (const ring of program.rings) this.#ringSlots.set(ring.name, ring.slots)
     const barrierCount = program.barriers.reduce((sum, b) => sum + this.ringSlots(b.ring) * (b.per?.count ?? 1), 0)
-    this.space = new ClockSpace(cluster.size * (warps * 19 + barrierCount))
+    this.space = new ClockSpace(cluster.size * (warps * 21 + barrierCount))
     for (const b of program.buffers) this.#buffers.set(b.name, b)
     for (const b of program.barriers) this.#barriers.set(b.name, b)
     for (let cta = 0; cta < cluster.size; cta++) {

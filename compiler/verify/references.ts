@@ -83,6 +83,20 @@ export function referencesOf(op: TileOp): References {
       const { ring, buffer, barrier, map } = op.fetch
       return { rings: [ring], buffers: [buffer], barriers: [barrier], maps: [map], operands: [op.operand] }
     }
+    case 'fetch_stage':
+      return {
+        buffers: op.blocks.map(({ buffer }) => buffer),
+        barriers: [op.barrier],
+        maps: [op.map],
+        operands: [op.operand],
+      }
+    case 'prefetch_stage':
+      return { maps: [op.map], operands: [op.operand] }
+    case 'take_stage':
+      return {
+        buffers: op.blocks.map(({ buffer }) => buffer),
+        operands: [op.operand],
+      }
     case 'aux_load': {
       if (!op.fetched) return { operands: [op.operand], ...(op.rows && { buffers: [op.rows.buffer] }) }
       const { ring, buffer, barrier } = op.fetched

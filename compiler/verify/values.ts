@@ -150,6 +150,15 @@ function flowOf(op: TileOp, program: TileProgram): Flow {
       return { reads: ['col', ...sumsOf(program)], makes: ['sum'] }
     case 'take_cells':
       return { reads: ['block', 'col', ...(op.from ? [] : ['acc'])], makes: ['sum'] }
+    case 'prefetch_stage':
+      return { reads: ['at', 'k'] }
+    case 'fetch_stage':
+      return { reads: ['at'] }
+    case 'take_stage':
+      // The first one declares them.
+      return op.blocks.some(({ column }) => column === 0)
+        ? { makes: [`ahead:${op.operand}`] }
+        : { reads: [`ahead:${op.operand}`] }
     case 'load_ahead':
       return { reads: ['at'], makes: op.shape === 'full' && !op.elements ? [] : [`ahead:${op.operand}`] }
     case 'load_next':
@@ -302,6 +311,9 @@ function* guardProblems(program: TileProgram): Generator<string> {
       op.op === 'load_next' ||
       op.op === 'fetch_first' ||
       op.op === 'fetch_next' ||
+      op.op === 'prefetch_stage' ||
+      op.op === 'fetch_stage' ||
+      op.op === 'take_stage' ||
       op.op === 'copy_rows'
     )
       if (!sameGuard(op.guard, guardOf(values, op.operand)))

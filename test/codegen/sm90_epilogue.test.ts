@@ -54,7 +54,7 @@ type Schedule = keyof typeof SCHEDULES
 const MET: Readonly<Record<Source, readonly Schedule[]>> = {
   chain: ['ping-pong'],
   residual: ['cooperative', '2 parts of k', 'transposed'],
-  fused: ['256 rows', 'transposed, k split in 2'],
+  fused: ['256 rows', 'cooperative', 'ping-pong', 'ping-pong of 128 rows', 'transposed, k split in 2'],
   across: ['transposed', 'transposed, 256 rows, 2 parts of k', 'transposed, k split in 2'],
   inputs: ['2 parts of k'],
   floats: ['k split in 2'],
@@ -125,11 +125,38 @@ describe('on the virtual device', () => {
 
 describe('planning', () => {
   test('operands are fetched whole where enough stages remain', () => {
-    const plan = planned('fused', [128, 128], 'pingpong')
+    const plan = planned('fused', [192, 64], 'cooperative')
     expect({ fetchSlots: plan.fetchSlots, subtiles: plan.subtiles, stages: plan.stages }).toMatchObject({
       fetchSlots: plan.subtiles,
     })
     expect(plan.stages * plan.stageBytes).toBeGreaterThanOrEqual(96 * 1024)
+  })
+
+  test.each([
+    ['cooperative', [128, 256], [[0, 64, 128], [192]]],
+    ['cooperative', [256, 128], [[0], [64]]],
+    ['pingpong', [128, 128], [[0, 64]]],
+    ['cooperative', [64, 48], [[0]]],
+  ] as const)(
+    'an operand comes behind k through the stages of %s tiles of %s, which leave two for the next tile',
+    (consumers, tile, columns) => {
+      const { behind, fetchSlots, stages } = planned('fused', tile, consumers)
+      expect({ columns: behind?.parts.map((blocks) => blocks.map(({ column }) => column)), fetchSlots }).toEqual({
+        columns,
+        fetchSlots: 0,
+      })
+      expect(stages).toBeGreaterThanOrEqual(columns.length + 2)
+    },
+  )
+
+  test.each([
+    ['three warpgroups', 'fused', [192, 64], 'cooperative', 'ab'],
+    ['operands along m', 'fused', [128, 128], 'cooperative', 'ba'],
+    ['words', 'inputs', [128, 128], 'cooperative', 'ab'],
+    ['more than registers hold', 'chain', [128, 256], 'cooperative', 'ab'],
+    ['narrow sub-tiles', 'fused', [128, 208], 'cooperative', 'ab'],
+  ] as const)('%s come to slots of their own', (_, kernel, tile, consumers, operands) => {
+    expect(planned(kernel, tile, consumers, operands)).toMatchObject({ behind: null })
   })
 
   test.each([
@@ -142,9 +169,12 @@ describe('planning', () => {
   })
 
   test('stages come before wide sub-tiles where an operand is fetched', () => {
-    const { stages, fetchSlots, epilogue } = planned('fused', [128, 256], 'cooperative')
+    const { stages, fetchSlots, epilogue } = planned('fused', [192, 160], 'cooperative')
     expect({ stages, fetchSlots, columns: epilogue.subtileColumns }).toEqual({ stages: 4, fetchSlots: 2, columns: 32 })
-    expect(planned('fused', [128, 192], 'cooperative')).toMatchObject({ stages: 4, inPlace: true, epilogue: { subtileColumns: 64 } }) // prettier-ignore
+    expect(planned('fused', [192, 64], 'cooperative')).toMatchObject({
+      inPlace: true,
+      epilogue: { subtileColumns: 64 },
+    })
   })
 
   test('transposed kernels fetch columns, and leave outputs in their place', () => {

@@ -23,6 +23,7 @@ const NAMES = [
   'sm90 into 1x32',
   'sm90 groups exchanged',
   'sm90 rows that are looked up',
+  'sm90 fused behind k in two stages',
   'sm80 f16',
   'sm80 f32 in parts',
   'sm80 1x64 by 1x32 of i8',

@@ -15,6 +15,7 @@ import { emitOps, type Emitters } from '../../pipe/context.ts'
 import type { LineOrigin } from '../../cuda/source_builder.ts'
 import { productsOfMma, walkedOps, warpgroupsOf, type RegisterPlan, type TileOp } from '../../../compiler/ir/pipe.ts'
 import type { Part, WarpgroupMma } from '../../../compiler/ir/pipe_mma.ts'
+import { emitTakeStage } from '../../pipe/stage_blocks.ts'
 import { emitLoadColumns, emitLoadElements, emitLoadLines, emitLoadRows } from '../../pipe/ahead.ts'
 import { SCALE_EMITTERS } from '../../pipe/scales.ts'
 import {
@@ -180,10 +181,11 @@ export const SM90_EMITTERS: Emitters = {
     const isRagged = sums !== undefined || parts !== undefined
     const skip = (cta: string): void => {
       if (isRagged) emitDepthOf(c, cta)
+      const more = op.behind > 0 ? ` + ${op.behind}` : ''
       for (const name of op.rings) {
         const { slots } = ringOf(c.program, name)
         const phased = c.program.barriers.some((b) => b.ring === name)
-        c.out.line(`${name} += ${isRagged ? 'k_tiles' : 'k_last - k_first'};`)
+        c.out.line(`${name} += ${isRagged ? 'k_tiles' : 'k_last - k_first'}${more};`)
         if (phased) c.out.line(`${name}_phase ^= ${name} / ${slots} & 1;`)
         c.out.line(`${name} %= ${slots};`)
       }
@@ -297,6 +299,9 @@ export const SM90_EMITTERS: Emitters = {
       c.out.line('[[maybe_unused]] const u32 col = subtile_col + lane % 4 * 2;')
       emitOps(op.body, c)
     })
+  },
+  take_stage(op, c) {
+    emitTakeStage(op, registersOf(c).rowBlocks, (b) => rowBlock(c, b), c)
   },
   take_cells({ from }, c) {
     emitTakeCells(c, from === null ? undefined : (cells) => emitSums(from, cells, c))

@@ -57,7 +57,7 @@ export function tmaRole(plan: Sm100Plan, domain: Domain): TileOp[] {
     { op: 'advance', ring: 'stage' },
   ]
   const cluster = plan.cluster.size > 1
-  const drains: TileOp[] = cluster ? [{ op: 'for_slots', ring: 'stage', body: drain }] : []
+  const drains: TileOp[] = cluster ? [{ op: 'for_slots', ring: 'stage', but: 0, body: drain }] : []
   return electedOnTiles(plan, [{ op: 'for_k', body: fill }], drains)
 }
 

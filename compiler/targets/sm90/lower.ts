@@ -31,7 +31,7 @@ export function lowerSm90(plan: Sm90Plan): TileProgram {
     { name: 'spent', slots: plan.stages },
     ...(plan.stagingSlots > 0 ? [{ name: 'staging', slots: plan.stagingSlots }] : []),
     ...(plan.storeWarps ? [{ name: SENT, slots: plan.stagingSlots }] : []),
-    ...fetchMaps(plan).map((_, i) => ({ name: fetchRing(i), slots: plan.fetchSlots })),
+    ...(plan.behind ? [] : fetchMaps(plan)).map((_, i) => ({ name: fetchRing(i), slots: plan.fetchSlots })),
     ...copied.map((_, i) => ({ name: rowRing(i), slots: plan.rowSlots })),
     ...(plan.splits > 1 ? [{ name: 'partials', slots: 1 }] : []),
     ...(sharesBlocks(plan.epilogue) ? [{ name: SHARED.ring, slots: SHARED.slots }] : []),

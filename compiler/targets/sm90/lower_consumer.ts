@@ -20,6 +20,7 @@ import { isPlain } from '../../space/domain.ts'
 import { bufferOfB, fetchMaps } from '../tensor_core/plan.ts'
 import { copiesRows, SWIZZLE_SPAN } from '../tensor_core/operands.ts'
 import { guardOf } from '../../ir/walk.ts'
+import { releaseBehind, releasesLate, takeBehind } from './lower_behind.ts'
 import { copiedRows, fetchRing, rowRing } from './memory.ts'
 import { sumOfParts } from './parts.ts'
 import { BLOCK_ROWS, type Sm90Plan } from './plan.ts'
@@ -30,6 +31,7 @@ const threadsOf = ({ warpgroups }: Sm90Plan): number => 128 * warpgroups
 export function consumerRole(plan: Sm90Plan): TileOp[] {
   const pingpong = plan.design.consumers === 'pingpong'
   const rings = ['stage', 'spent']
+  const behind = plan.behind?.parts.length ?? 0
   const isSplit = plan.splits > 1
   const fetch: TileOp[] = [
     // Stores of the tile before have read the slots.
@@ -41,6 +43,7 @@ export function consumerRole(plan: Sm90Plan): TileOp[] {
     ...(plan.parks && !isSplit ? [{ op: 'park', buffer: 'smem_partials', threads: threadsOf(plan) } as const] : []),
     ...epilogue(plan),
     ...(isSplit && plan.parks ? releaseSums(plan) : []),
+    ...(releasesLate(plan) ? releaseBehind(plan) : []),
   ]
   const sums = (meanwhile: readonly TileOp[]): TileOp[] => [
     ...mainloop(plan, meanwhile),
@@ -53,12 +56,12 @@ export function consumerRole(plan: Sm90Plan): TileOp[] {
     ? [...sums([]), ...exchangeParts(plan.exchange, finish, early)]
     : // They land while the MMAs run.
       [...early, ...sums(late), ...finish]
-  const turn: TileOp[] = [...tile, ...(pingpong ? [{ op: 'skip_tile', rings, unless: null } as const] : [])]
+  const turn: TileOp[] = [...tile, ...(pingpong ? [{ op: 'skip_tile', rings, unless: null, behind } as const] : [])]
   return [
     ...(plan.registers.producer === null
       ? []
       : [{ op: 'set_registers', count: plan.registers.consumer, change: 'more' } as const]),
-    ...(pingpong ? [{ op: 'skip_tile', rings, unless: 'first' } as const] : []),
+    ...(pingpong ? [{ op: 'skip_tile', rings, unless: 'first', behind } as const] : []),
     { op: 'for_tiles', ...(pingpong && { turns: plan.warpgroups }), accumulators: true, body: turn },
     ...((tmaOutputs(plan.epilogue).length > 0 && !plan.storeWarps) || plan.inPlace
       ? [{ op: 'lane0', body: [{ op: 'bulk_wait_read', pending: 0 }] } as const]
@@ -73,6 +76,7 @@ interface FetchedOperand {
 
 function fetches(plan: Sm90Plan): FetchedOperand[] {
   const values = valuesOf(plan.epilogue)
+  if (plan.behind) return []
   return fetchMaps(plan).map(({ map, aux: { operand, fetch } }, i) => {
     const slots = { ring: fetchRing(i), buffer: `smem_${fetchRing(i)}`, barrier: `${fetchRing(i)}_full` }
     const { bytes, swizzle } = fetch!
@@ -161,11 +165,13 @@ function mainloop(plan: Sm90Plan, meanwhile: readonly TileOp[]): TileOp[] {
   return [
     ...turn('wait_turn'),
     { op: 'for_k', body: step },
+    ...takeBehind(plan),
     ...turn('pass_turn'),
     // Divisions, 600 cycles, while the last MMAs run. In ping-pong those of the other warpgroup do.
     ...(pingpong ? [] : [{ op: 'next_origin' } as const]),
     { op: 'wgmma_wait', pending: 0 },
     ...(only ? [] : release),
+    ...(releasesLate(plan) ? [] : releaseBehind(plan)),
   ]
 }
 
@@ -212,7 +218,11 @@ function epilogue(plan: Sm90Plan): TileOp[] {
       },
     ]
   })
-  const brought = new Map([...fetched, ...copied])
+  const behind = (plan.behind ? [plan.behind.aux] : []).map(({ operand }): [string, Brought] => [
+    operand.name,
+    { before: [], from: { ahead: 'tile' }, then: [] },
+  ])
+  const brought = new Map([...fetched, ...copied, ...behind])
   const staging: Staging = plan.inPlace
     ? { buffer: `smem_${fetchRing(0)}`, ring: fetchRing(0), free: null, issue: 'here' }
     : plan.storeWarps

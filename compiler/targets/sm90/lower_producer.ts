@@ -6,6 +6,7 @@ import { tmaOutputs, valuesOf } from '../tensor_core/epilogue.ts'
 import { stopsAtN } from '../tensor_core/lower_epilogue.ts'
 import { copiesOfRows, gathers, rowFinders, scaleFinders, scaleLoads, tmaLoads } from '../tensor_core/lower_loads.ts'
 import { GATHER_WARPS, mapName, tmaStageBytes } from '../tensor_core/plan.ts'
+import { fetchBehind, prefetchBehind, unreleased } from './lower_behind.ts'
 import { copiedRows, rowRing, writesScales } from './memory.ts'
 import type { Sm90Plan } from './plan.ts'
 
@@ -26,22 +27,28 @@ export function producerRole(plan: Sm90Plan, domain: Domain): TileOp[] {
   const wait: TileOp = { op: 'wait', barrier: 'empty', parity: 'producer' }
   const request: TileOp[] = loads.length > 0 ? [{ op: 'arrive_expect_tx', barrier: 'full', bytes }, ...loads] : []
   const advance: TileOp = { op: 'advance', ring: 'stage' }
-  const tiles = (body: readonly TileOp[]): TileOp => ({ op: 'for_tiles', body: [{ op: 'for_k', body }] })
+  const steps = (body: readonly TileOp[]): TileOp[] => [
+    { op: 'for_k', body: [...body, ...prefetchBehind(plan)] },
+    ...fetchBehind(plan),
+  ]
   // Groups are found by whole warps.
   const alone = (body: readonly TileOp[], then: readonly TileOp[]): TileOp =>
     domain.groups
       ? {
           op: 'first_warp',
           body: [
-            { op: 'for_tiles', body: [{ op: 'elected', body: [{ op: 'for_k', body }] }] },
+            { op: 'for_tiles', body: [{ op: 'elected', body: steps(body) }] },
             ...(then.length > 0 ? [{ op: 'elected', body: then } as const] : []),
           ],
         }
-      : { op: 'one_thread', body: [tiles(body), ...then] }
+      : { op: 'one_thread', body: [{ op: 'for_tiles', body: steps(body) }, ...then] }
   const registers: TileOp[] =
     plan.registers.producer === null ? [] : [{ op: 'set_registers', count: plan.registers.producer, change: 'fewer' }]
   // Consumers of other CTAs may still be about to signal these barriers when the last load is issued.
-  const drain: TileOp[] = drains(plan) ? [{ op: 'for_slots', ring: 'stage', body: [wait, advance] }] : []
+  const but = unreleased(plan)
+  const drain: TileOp[] = drains(plan)
+    ? [{ op: 'for_slots', ring: 'stage', but, body: [wait, advance] }, ...Array.from({ length: but }, () => advance)]
+    : []
   if (copies.length === 0 && rows.length === 0)
     return [
       ...registers,

@@ -13,7 +13,7 @@ import { scaleArrivals, scalesOf } from '../tensor_core/scales.ts'
 import type { Sm90Plan } from './plan.ts'
 
 /** How shared memory is divided. */
-export type Division = Pick<Sm90Plan, 'stages' | 'stagingSlots' | 'fetchSlots' | 'rowSlots' | 'inPlace'>
+export type Division = Pick<Sm90Plan, 'stages' | 'stagingSlots' | 'fetchSlots' | 'rowSlots' | 'inPlace' | 'behind'>
 /** What decides the regions, and how large they are. */
 export type Undivided = Pick<
   Sm90Plan,
@@ -28,6 +28,7 @@ export type Undivided = Pick<
   | 'scales'
   | 'epilogue'
   | 'warpgroups'
+  | 'rowBlocks'
   | 'splits'
   | 'subtiles'
   | 'parks'
@@ -75,12 +76,12 @@ const copyArrivals = (plan: Undivided): number => GATHER_WARPS * (32 + +writesSc
 
 export function sm90Memory(plan: Undivided, division: Division, wanted: Wanted): MemoryMap {
   const { a, b, tile, cluster, epilogue, warpgroups, splits, partialBytes, parks, stageBytes } = plan
-  const { stages, stagingSlots, fetchSlots, rowSlots } = division
+  const { stages, stagingSlots, fetchSlots, rowSlots, behind } = division
   const pingpong = plan.design.consumers === 'pingpong'
   const storeWarps = storesByWarps(plan, division)
   const eachWarp: Copies = { owner: 'warp', count: 4 * warpgroups }
   const eachWarpgroup: Copies = { owner: 'warpgroup', count: warpgroups }
-  const fetched = fetchMaps(plan)
+  const fetched = behind === null ? fetchMaps(plan) : []
   const copied = copiedRows(plan, division)
   const map = new MemoryMap(wanted)
   map.buffer('smem_a', 'stage', stages, a.tileBytes, 1024, () => tileText(a, 'M', tile[2]))

@@ -9,6 +9,7 @@ import { fewElements, IN_PLACE, loadedAhead } from '../tensor_core/ahead.ts'
 import type { Instance, Rejection } from '../../instance.ts'
 import { splitFits, type Sm90Design } from './design.ts'
 import { isRejection, rejection } from '../../rejection.ts'
+import { BOX_ROWS } from '../../space/layout.ts'
 import type { TensorProgram } from '../../ir/tensor.ts'
 import { operandNamed, topological } from '../../ir/walk.ts'
 import {
@@ -29,6 +30,7 @@ import { overlapOf } from '../tensor_core/overlap.ts'
 import { MAX_STAGES, SMEM_LIMIT, type ExchangePlan, type TensorCorePlan } from '../tensor_core/plan.ts'
 import { areCopied, planScales, type ScalePlans } from '../tensor_core/scales.ts'
 import type { PartPlan } from '../tensor_core/parts.ts'
+import { leavesStages, planBehind, type BehindPlan } from './behind.ts'
 import { planParts, sumsJointly } from './parts.ts'
 import { rowsByWarps, sm90Memory, storesByWarps, type Division, type Undivided } from './memory.ts'
 import { multipliesColumns, wgmmaFormOf, type WgmmaForm } from './mma.ts'
@@ -124,6 +126,8 @@ export interface Sm90Plan extends TensorCorePlan {
   readonly storeWarps: boolean
   /** The output leaves from the slots of the first operand that TMA brings, all of which a tile has. */
   readonly inPlace: boolean
+  /** The operand that TMA brings through the ring of stages instead. */
+  readonly behind: BehindPlan | null
   /** Sub-tiles of a consumer warp in a tile. */
   readonly subtiles: number
   /** Operands along n or m whose values are loaded ahead of the epilogue, and stay in registers for the whole tile. */
@@ -264,9 +268,9 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
     const divide = (parks: boolean) => {
       const partialBytes = splits > 1 || parks ? products * (pingpong ? warpgroups : 1) * tileM * tileN * 4 : 0
       const undivided: Undivided = {
-        design, gemm, tile, cluster, a, b, loops, joint, scales, epilogue, warpgroups, splits, subtiles, parks, partialBytes, stageBytes, idleWarps,
+        design, gemm, tile, cluster, a, b, loops, joint, scales, epilogue, warpgroups, rowBlocks, splits, subtiles, parks, partialBytes, stageBytes, idleWarps,
       } // prettier-ignore
-      const memory = divideMemory(undivided)
+      const memory = divideMemory(undivided, registers.consumer - cells)
       return isRejection(memory) ? memory : { epilogue, subtiles, parks, partialBytes, memory }
     }
     const division = divide(parks)
@@ -328,6 +332,7 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
     partialBytes,
     registers,
     idleWarps,
+    ...(memory.behind && { fetchedRows: BOX_ROWS }),
     linesAhead: memory.fetchSlots > 0 && subtiles > memory.fetchSlots,
     threads: 128 * (warpgroups + 1),
   }
@@ -336,21 +341,27 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
 type MemoryPlan = Division & Pick<Sm90Plan, 'storeWarps' | 'smemBytes'>
 
 /** Shared memory for stages first, until loads are under way; then for operands of the epilogue, more stages and staging slots. */
-function divideMemory(plan: Undivided): MemoryPlan | Rejection {
+function divideMemory(plan: Undivided, spare: number): MemoryPlan | Rejection {
+  const behind = planBehind(plan, spare)
+  const through = behind && divided(plan, behind)
+  return through && !isRejection(through) && leavesStages(behind, through.stages) ? through : divided(plan, null)
+}
+
+function divided(plan: Undivided, behind: BehindPlan | null): MemoryPlan | Rejection {
   const { design, epilogue, stageBytes, subtiles } = plan
   const automatic = design.stages === 'auto'
   let rowSlots = 0
   const fits = (stages: number, stagingSlots: number, fetchSlots: number, inPlace: boolean, rows = rowSlots): boolean =>
-    sm90Memory(plan, { stages, stagingSlots, fetchSlots, rowSlots: rows, inPlace }, 'sizes').bytes <= SMEM_LIMIT
+    sm90Memory(plan, { stages, stagingSlots, fetchSlots, rowSlots: rows, inPlace, behind }, 'sizes').bytes <= SMEM_LIMIT
   let stages = design.stages === 'auto' ? MAX_STAGES : design.stages
   const enough = Math.max(ENOUGH_STAGES, Math.ceil(ENOUGH_STAGE_BYTES / stageBytes))
-  const inPlace = sharesSlots(epilogue) && fits(automatic ? enough : stages, 0, subtiles, true)
+  const inPlace = behind === null && sharesSlots(epilogue) && fits(automatic ? enough : stages, 0, subtiles, true)
   // More slots than sub-tiles are never used.
   const stores = inPlace
     ? 0
     : Math.max(tmaOutputs(epilogue).length * subtiles, Math.min(1, rowOutputs(epilogue).length))
   let stagingSlots = Math.min(STAGING_SLOTS, stores)
-  const fetches = fetchesAny(epilogue)
+  const fetches = behind === null && fetchesAny(epilogue)
   let fetchSlots = inPlace ? subtiles : Math.min(fetches ? 2 : 0, subtiles)
   const mostRows = rowsByWarps(plan).length > 0 ? Math.min(ROW_SLOTS, subtiles) : 0
   while (rowSlots < mostRows && fits(automatic ? enough : stages, stagingSlots, fetchSlots, inPlace, rowSlots + 1))
@@ -361,7 +372,7 @@ function divideMemory(plan: Undivided): MemoryPlan | Rejection {
   }
   if (fetches) while (fetchSlots < subtiles && fits(stages, stagingSlots, fetchSlots + 1, inPlace)) fetchSlots++
   while (stagingSlots < stores && fits(stages, stagingSlots + 1, fetchSlots, inPlace)) stagingSlots++
-  const division = { stages, stagingSlots, fetchSlots, rowSlots, inPlace }
+  const division = { stages, stagingSlots, fetchSlots, rowSlots, inPlace, behind }
   const smemBytes = sm90Memory(plan, division, 'sizes').bytes
   if (smemBytes > SMEM_LIMIT) return rejection('KTL4510', { stages, need: smemBytes, limit: SMEM_LIMIT })
   return { ...division, storeWarps: storesByWarps(plan, division), smemBytes }

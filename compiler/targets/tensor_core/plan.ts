@@ -44,6 +44,8 @@ export interface TensorCorePlan extends LoopPlans {
   readonly perSm?: number
   /** Operands of the epilogue that TMA brings have more sub-tiles than slots: their lines are asked for ahead. */
   readonly linesAhead?: boolean
+  /** Rows of a box of an operand of the epilogue that TMA brings; absent: those of a warp. */
+  readonly fetchedRows?: number
 }
 
 /** What parts of k leave in the workspace, for the one that comes last. */

@@ -19,10 +19,12 @@ export type Features = Readonly<Record<string, number>>
 export type FeaturedPlan = TensorCorePlan & {
   readonly design: { readonly kind: string; readonly consumers?: string }
   readonly splits?: number
+  readonly behind?: object | null
 }
 
 /**
- * By names, as numbers of about one size: extents and sizes as logarithms to base 2, what is or is not as 1 and 0. `turns`: warpgroups take turns. null: of
+ * By names, as numbers of about one size: extents and sizes as logarithms to base 2, what is or is not as 1 and 0. `turns`: warpgroups take turns; `behind`: an
+ * operand of the epilogue comes through the ring of stages. null: of
  * another class than products of one pair of operands of 16 bits, which nothing was learned of.
  */
 export function featuresOf(plan: FeaturedPlan, extents: Extents, { sms }: Machine): Features | null {
@@ -58,6 +60,7 @@ export function featuresOf(plan: FeaturedPlan, extents: Extents, { sms }: Machin
     piecesB: isIn(inPieces(b)),
     direct: isIn(output.store === 'direct'),
     turned: isIn(output.contiguous === 'm'),
+    behind: isIn(Boolean(plan.behind)),
     full: isIn(epilogue.aux.some(({ shape }) => shape === 'full')),
     arithmetic: Math.log2(1 + arithmeticCycles(program)),
     load: Math.log2(load),

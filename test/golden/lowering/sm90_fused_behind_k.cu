@@ -23,13 +23,12 @@ constexpr u64 A_LAYOUT = 0x4000404000010000;  // matrix descriptor: LBO 16, SBO 
 constexpr u64 B_LAYOUT = 0x4000404000010000;  // matrix descriptor: LBO 16, SBO 1024, 128B swizzle
 
 // Shared memory, from the 1024-byte aligned base.
-constexpr u32 SMEM_A = 0, SMEM_A_SLOT = 16384;  // 5 slots: bf16 128 x 64 tile, K-major, 128B swizzle
-constexpr u32 SMEM_B = 81920, SMEM_B_SLOT = 16384;  // 5 slots: bf16 128 x 64 tile, K-major, 128B swizzle
-constexpr u32 SMEM_C0 = 163840, SMEM_C0_SLOT = 2048;  // 4 slots for each of 8 warps: sub-tiles of an epilogue operand
-constexpr u32 FULL = 229376;  // 5 mbarriers: A and B of a stage have landed
-constexpr u32 EMPTY = 229416;  // 5 mbarriers: the MMAs that read a stage are done
-constexpr u32 C0_FULL = 229456;  // 4 mbarriers for each of 8 warps: a sub-tile of an epilogue operand has landed
-constexpr u32 TURN = 229712;  // 2 mbarriers: the other warpgroup has seen all stages of its tile
+constexpr u32 SMEM_A = 0, SMEM_A_SLOT = 16384;  // 6 slots: bf16 128 x 64 tile, K-major, 128B swizzle
+constexpr u32 SMEM_B = 98304, SMEM_B_SLOT = 16384;  // 6 slots: bf16 128 x 64 tile, K-major, 128B swizzle
+constexpr u32 SMEM_D = 196608, SMEM_D_SLOT = 2048;  // 2 slots for each of 8 warps: output sub-tiles on their way to TMA stores
+constexpr u32 FULL = 229376;  // 6 mbarriers: A and B of a stage have landed
+constexpr u32 EMPTY = 229424;  // 6 mbarriers: the MMAs that read a stage are done
+constexpr u32 TURN = 229472;  // 2 mbarriers: the other warpgroup has seen all stages of its tile
 
 __device__ __forceinline__ u32 shared_address(const void* p) {
   return static_cast<u32>(__cvta_generic_to_shared(p));
@@ -65,6 +64,10 @@ __device__ __forceinline__ void prefetch_map(const TensorMap* map) {
 __device__ __forceinline__ void tma_load_2d(u32 dst, const TensorMap* map, u32 barrier, int c0, int c1) {
   asm volatile("cp.async.bulk.tensor.2d.shared::cta.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];"
     ::"r"(dst), "l"(map), "r"(barrier), "r"(c0), "r"(c1) : "memory");
+}
+__device__ __forceinline__ void tma_prefetch_2d(const TensorMap* map, int c0, int c1) {
+  asm volatile("cp.async.bulk.prefetch.tensor.2d.L2.global.tile [%0, {%1, %2}];"
+    ::"l"(map), "r"(c0), "r"(c1) : "memory");
 }
 __device__ __forceinline__ void tma_store_2d(const TensorMap* map, u32 src, int c0, int c1) {
   asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%2, %3}], [%1];"
@@ -109,6 +112,9 @@ __device__ __forceinline__ void wgmma_commit() {
 // The newest group may stay under way.
 __device__ __forceinline__ void wgmma_wait_behind() {
   asm volatile("wgmma.wait_group.sync.aligned 1;" ::  : "memory");
+}
+__device__ __forceinline__ void warpgroup_sync(u32 barrier, u32 threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
 }
 __device__ __forceinline__ void wgmma_m64n128k16_f32_bf16_bf16(float* d, u64 a, u64 b, bool accumulate) {
   asm volatile("{\n\t.reg .pred p;\n\tsetp.ne.b32 p, %66, 0;\n\t"
@@ -186,9 +192,8 @@ ktl__golden(
       prefetch_map(&map_b);
       prefetch_map(&map_c0);
       prefetch_map(&map_d);
-      for (u32 i = 0; i < 5; ++i) mbarrier_init(smem + FULL + 8 * i, 1);  // A and B of a stage have landed
-      for (u32 i = 0; i < 5; ++i) mbarrier_init(smem + EMPTY + 8 * i, 1);  // the MMAs that read a stage are done
-      for (u32 i = 0; i < 32; ++i) mbarrier_init(smem + C0_FULL + 8 * i, 1);  // a sub-tile of an epilogue operand has landed
+      for (u32 i = 0; i < 6; ++i) mbarrier_init(smem + FULL + 8 * i, 1);  // A and B of a stage have landed
+      for (u32 i = 0; i < 6; ++i) mbarrier_init(smem + EMPTY + 8 * i, 1);  // the MMAs that read a stage are done
       for (u32 i = 0; i < 2; ++i) mbarrier_init(smem + TURN + 8 * i, 4);  // the other warpgroup has seen all stages of its tile
       fence_mbarrier_init();
     }
@@ -200,33 +205,21 @@ ktl__golden(
   if (warp < 8) {
     u32 stage = 0, stage_phase = 0;
     u32 spent = 0;
-    u32 c0 = 0, c0_phase = 0;
+    u32 staging = 0;
     u32 turn = warpgroup, turn_phase = 0;
     asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
     if (warpgroup != 0) {
-      stage += k_last - k_first;
-      stage_phase ^= stage / 5 & 1;
-      stage %= 5;
-      spent += k_last - k_first;
-      spent %= 5;
+      stage += k_last - k_first + 1;
+      stage_phase ^= stage / 6 & 1;
+      stage %= 6;
+      spent += k_last - k_first + 1;
+      spent %= 6;
     }
     const u32 smem_a_first = static_cast<u32>(smem_descriptor(smem + SMEM_A, A_LAYOUT));
     const u32 smem_b_first = static_cast<u32>(smem_descriptor(smem + SMEM_B, B_LAYOUT));
     for (u32 cta = first_work + warpgroup * gridDim.x; cta < works; cta += 2 * gridDim.x) {
       const TileOrigin at = tile_origin(cta, units_m, units_n, tile_group);
       float acc[128];
-      if (lane == 0) {
-        bulk_wait_read<0>();
-      }
-      __syncwarp();
-      if (lane == 0) {
-        #pragma unroll
-        for (u32 i = 0; i < 4; ++i) {
-          const u32 barrier = smem + C0_FULL + 8 * (warp * 4 + i);
-          mbarrier_arrive_expect_tx(barrier, 2048);
-          tma_load_2d(smem + SMEM_C0 + (warp * 4 + i) * SMEM_C0_SLOT, &map_c0, barrier, at.n + i % 2 * 64, at.m + i / 2 * 64 + warp % 4 * ROWS_PER_WARP);
-        }
-      }
       mbarrier_wait(smem + TURN + 8 * turn, turn_phase ^ (turn == 0));
       for (u32 k = k_first; k < k_last; ++k) {
         mbarrier_wait(smem + FULL + 8 * stage, stage_phase);
@@ -244,15 +237,47 @@ ktl__golden(
         wgmma_wait_behind();
         if (k != k_first) {
           if (threadIdx.x % 128 == 0) mbarrier_arrive(smem + EMPTY + 8 * spent);
-          if (++spent == 5) spent = 0;
+          if (++spent == 6) spent = 0;
         }
-        if (++stage == 5) { stage = 0; stage_phase ^= 1; }
+        if (++stage == 6) { stage = 0; stage_phase ^= 1; }
       }
+      mbarrier_wait(smem + FULL + 8 * stage, stage_phase);
+      u32 ahead_v_C[64];
+      #pragma unroll
+      for (u32 block = 0; block < 2; ++block) {
+        const u32 matrix_row = (block * 64 + warp % 4 * ROWS_PER_WARP + lane % 16) * 128;
+        {
+          constexpr u32 first = 0;
+          #pragma unroll
+          for (u32 i = 0; i < 4; ++i) {
+            const uint4 four = ldmatrix_x4(smem + SMEM_A + stage * SMEM_A_SLOT + matrix_row + ((2 * i + lane / 16) ^ lane % 8) * 16);
+            ahead_v_C[(2 * block + 0) * 16 + first + 2 * i + 0] = four.x;
+            ahead_v_C[(2 * block + 1) * 16 + first + 2 * i + 0] = four.y;
+            ahead_v_C[(2 * block + 0) * 16 + first + 2 * i + 1] = four.z;
+            ahead_v_C[(2 * block + 1) * 16 + first + 2 * i + 1] = four.w;
+          }
+        }
+        {
+          constexpr u32 first = 8;
+          #pragma unroll
+          for (u32 i = 0; i < 4; ++i) {
+            const uint4 four = ldmatrix_x4(smem + SMEM_B + stage * SMEM_B_SLOT + matrix_row + ((2 * i + lane / 16) ^ lane % 8) * 16);
+            ahead_v_C[(2 * block + 0) * 16 + first + 2 * i + 0] = four.x;
+            ahead_v_C[(2 * block + 1) * 16 + first + 2 * i + 0] = four.y;
+            ahead_v_C[(2 * block + 0) * 16 + first + 2 * i + 1] = four.z;
+            ahead_v_C[(2 * block + 1) * 16 + first + 2 * i + 1] = four.w;
+          }
+        }
+      }
+      if (++stage == 6) { stage = 0; stage_phase ^= 1; }
       if (lane == 0) mbarrier_arrive(smem + TURN + 8 * (turn ^ 1));
       turn_phase ^= 1;
       wgmma_wait(acc);
       if (threadIdx.x % 128 == 0) mbarrier_arrive(smem + EMPTY + 8 * spent);
-      if (++spent == 5) spent = 0;
+      if (++spent == 6) spent = 0;
+      warpgroup_sync(1 + warpgroup, 128);
+      if (threadIdx.x % 128 == 0) mbarrier_arrive(smem + EMPTY + 8 * spent);
+      if (++spent == 6) spent = 0;
       #pragma unroll
       for (u32 block = 0; block < ROW_BLOCKS; ++block) {
         const u32 warp_row = at.m + block * 64 + warp % 4 * ROWS_PER_WARP;
@@ -262,21 +287,9 @@ ktl__golden(
           const u32 subtile_col = at.n + column;
           [[maybe_unused]] const u32 col = subtile_col + lane % 4 * 2;
           float v_C[32];
-          {
-            mbarrier_wait(smem + C0_FULL + 8 * (warp * 4 + c0), c0_phase);
-            const u32 slot = smem + SMEM_C0 + (warp * 4 + c0) * SMEM_C0_SLOT;
-            #pragma unroll
-            for (u32 i = 0; i < 4; ++i) {
-              const uint4 four = ldmatrix_x4(slot + (lane % 16) * 128 + ((2 * i + lane / 16) ^ lane % 8) * 16);
-              v_C[8 * i + 0] = ktl_bf16_to_f32(static_cast<unsigned short>(four.x & 0xffff));
-              v_C[8 * i + 1] = ktl_bf16_to_f32(static_cast<unsigned short>(four.x >> 16));
-              v_C[8 * i + 2] = ktl_bf16_to_f32(static_cast<unsigned short>(four.y & 0xffff));
-              v_C[8 * i + 3] = ktl_bf16_to_f32(static_cast<unsigned short>(four.y >> 16));
-              v_C[8 * i + 4] = ktl_bf16_to_f32(static_cast<unsigned short>(four.z & 0xffff));
-              v_C[8 * i + 5] = ktl_bf16_to_f32(static_cast<unsigned short>(four.z >> 16));
-              v_C[8 * i + 6] = ktl_bf16_to_f32(static_cast<unsigned short>(four.w & 0xffff));
-              v_C[8 * i + 7] = ktl_bf16_to_f32(static_cast<unsigned short>(four.w >> 16));
-            }
+          #pragma unroll
+          for (u32 j = 0; j < 32; ++j) {
+            v_C[j] = ktl_bf16_to_f32(static_cast<unsigned short>(ahead_v_C[(block * 2 + j / 2 % 2) * 16 + column / 8 + j / 4] >> j % 2 * 16 & 65535));
           }
           float sum0[32];
           #pragma unroll
@@ -288,9 +301,12 @@ ktl__golden(
             const float relu_1 = ktl_relu_f32(fma_0);
             v_D[j] = relu_1;
           }
+          if (lane == 0) {
+            bulk_wait_read<1>();
+          }
           __syncwarp();
           {
-            const u32 slot = smem + SMEM_C0 + (warp * 4 + c0) * SMEM_C0_SLOT;
+            const u32 slot = smem + SMEM_D + (warp * 2 + staging) * SMEM_D_SLOT;
             const u32 matrix_row = slot + (lane % 16) * 128;
             #pragma unroll
             for (u32 i = 0; i < 4; ++i) {
@@ -300,17 +316,17 @@ ktl__golden(
           fence_proxy_async();
           __syncwarp();
           if (lane == 0) {
-            tma_store_2d(&map_d, smem + SMEM_C0 + (warp * 4 + c0) * SMEM_C0_SLOT, subtile_col, warp_row);
+            tma_store_2d(&map_d, smem + SMEM_D + (warp * 2 + staging) * SMEM_D_SLOT, subtile_col, warp_row);
             bulk_commit();
           }
-          if (++c0 == 4) { c0 = 0; c0_phase ^= 1; }
+          staging = (staging + 1) % 2;
         }
       }
-      stage += k_last - k_first;
-      stage_phase ^= stage / 5 & 1;
-      stage %= 5;
-      spent += k_last - k_first;
-      spent %= 5;
+      stage += k_last - k_first + 1;
+      stage_phase ^= stage / 6 & 1;
+      stage %= 6;
+      spent += k_last - k_first + 1;
+      spent %= 6;
     }
     if (lane == 0) {
       bulk_wait_read<0>();
@@ -329,8 +345,22 @@ ktl__golden(
           mbarrier_arrive_expect_tx(smem + FULL + 8 * stage, TMA_BYTES);
           tma_load_2d(smem + SMEM_A + stage * SMEM_A_SLOT, &map_a, smem + FULL + 8 * stage, k * TILE_K, at.m);
           tma_load_2d(smem + SMEM_B + stage * SMEM_B_SLOT, &map_b, smem + FULL + 8 * stage, k * TILE_K, at.n);
-          if (++stage == 5) { stage = 0; stage_phase ^= 1; }
+          if (++stage == 6) { stage = 0; stage_phase ^= 1; }
+          const u32 apart = (k_last - k_first) * 3 / 16;
+          if (apart > 0) {
+            #pragma unroll
+            for (u32 i = 0; i < 4; ++i) {
+              if (k == k_first + i * apart) tma_prefetch_2d(&map_c0, at.n + i / 2 * 64, at.m + i % 2 * 64);
+            }
+          }
         }
+        mbarrier_wait(smem + EMPTY + 8 * stage, stage_phase ^ 1);
+        mbarrier_arrive_expect_tx(smem + FULL + 8 * stage, 32768);
+        tma_load_2d(smem + SMEM_A + stage * SMEM_A_SLOT, &map_c0, smem + FULL + 8 * stage, at.n, at.m);
+        tma_load_2d(smem + SMEM_A + stage * SMEM_A_SLOT + 8192, &map_c0, smem + FULL + 8 * stage, at.n, at.m + 64);
+        tma_load_2d(smem + SMEM_B + stage * SMEM_B_SLOT, &map_c0, smem + FULL + 8 * stage, at.n + 64, at.m);
+        tma_load_2d(smem + SMEM_B + stage * SMEM_B_SLOT + 8192, &map_c0, smem + FULL + 8 * stage, at.n + 64, at.m + 64);
+        if (++stage == 6) { stage = 0; stage_phase ^= 1; }
       }
     }
   }
@@ -399,7 +429,7 @@ extern "C" CUresult ktl__golden_launch(CUfunction function, CUstream stream, con
   {
     const cuuint64_t dims[] = {(cuuint64_t)((a->x_n > 0 ? a->x_n : 1)), (cuuint64_t)((a->x_m > 0 ? a->x_m : 1))};
     const cuuint64_t strides[] = {(cuuint64_t)a->op_C_stride_m * 2};  // bytes
-    const cuuint32_t box[] = {64, 16}, steps[] = {1, 1};
+    const cuuint32_t box[] = {64, 64}, steps[] = {1, 1};
     result = cuTensorMapEncodeTiled(&map_c0, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2,
         (void*)a->op_C, dims, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
         CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
@@ -415,7 +445,7 @@ extern "C" CUresult ktl__golden_launch(CUfunction function, CUstream stream, con
         CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     if (result != CUDA_SUCCESS) return result;
   }
-  result = cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 230752);
+  result = cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 230512);
   if (result != CUDA_SUCCESS) return result;
   int p4 = a->x_m;
   int p5 = a->x_n;
@@ -429,7 +459,7 @@ extern "C" CUresult ktl__golden_launch(CUfunction function, CUstream stream, con
   config.gridDimY = config.gridDimZ = 1;
   config.blockDimX = 384;
   config.blockDimY = config.blockDimZ = 1;
-  config.sharedMemBytes = 230752;
+  config.sharedMemBytes = 230512;
   config.hStream = stream;
   return cuLaunchKernelEx(&config, function, params, nullptr);
 }
