@@ -13,7 +13,7 @@ type Names = ReadonlySet<string>
 const names = (...list: readonly string[]): Names => new Set(list)
 
 /** What holds after the first one holds after the second. */
-const ORDERS = names('wait', 'wait_turn', 'warp_sync', 'cta_sync', 'cluster_sync', 'cluster_start', 'role_sync', 'proxy_fence', 'fence_barrier_init', 'tcgen05_fence', 'bulk_wait_read', 'wgmma_wait', 'copy_wait') // prettier-ignore
+const ORDERS = names('wait', 'wait_turn', 'warp_sync', 'cta_sync', 'cluster_sync', 'cluster_start', 'role_sync', 'warpgroup_sync', 'proxy_fence', 'fence_barrier_init', 'tcgen05_fence', 'bulk_wait_read', 'wgmma_wait', 'copy_wait') // prettier-ignore
 /** They write registers of their thread, or what only it can see until something else is done. */
 const OWN = names('own_row', 'compute', 'aux_load', 'load_rows', 'take_cells', 'tmem_load', 'direct_store', 'reduce_begin', 'reduce_subtile', 'reduce_end', 'next_origin', 'origin_in_last_k', 'stop_at_n', 'load_fragments', 'mma_sync', 'zero_cells', 'quantise', 'measure_begin', 'measure', 'part_scales') // prettier-ignore
 /** What values in registers move past. */
@@ -65,7 +65,8 @@ const RULES: readonly Rule[] = [
   { reason: 'rows that nothing reads', of: any(operations('deleted', names('own_row')), swapped(names('own_row'), names('for_subtiles')), field(/^own_row\.lane$/)) },
   { reason: 'more shared memory than is used', of: field(/^launch\.sharedMemBytes$/) },
   { reason: 'another warp does it', of: field(/^setup\[\]\.warp$/) },
-  { reason: 'slower or faster, and the same', of: field(/^(wgmma\.stopsAtK|stage_write\.matrices|aux_load\.vector|gather\.batch|load_scales\.copies|launch\.grid\.persistent\.perSm|launch\.next\.grid\.elements\.limit)$/) },
+  { reason: 'values are in registers before and behind the epilogue', of: swapped(names('warpgroup_sync'), names('for_row_blocks')) },
+  { reason: 'slower or faster, and the same', of: any(involves(names('prefetch_stage')), field(/^(registers\.perSm|wgmma\.stopsAtK|stage_write\.matrices|aux_load\.vector|gather\.batch|load_scales\.copies|launch\.grid\.persistent\.perSm|launch\.next\.grid\.elements\.limit)$/)) },
   { reason: 'a shorter form of a function, within its bound', of: field(/^node\.apply\.short$/) },
 ] // prettier-ignore
 

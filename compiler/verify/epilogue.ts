@@ -222,6 +222,8 @@ function checkStageBlocks(tiles: Tiles, op: StageOp): void {
   const what = `${op.op} ${op.operand}`
   const { domain, subtileColumns, layout } = tiles.program
   const bytes = domain.rows.extent * subtileColumns * tiles.bytes(op.operand)
+  const { order, divisibility } = tiles.operand(op.operand)
+  tiles.expect(`${what}: rows at multiples of 16 bytes`, [order.at(-1), divisibility], [domain.columns.axis, 'vector'])
   if (op.op === 'fetch_stage') tiles.expect(`${what}: bytes`, op.bytes, op.blocks.length * bytes)
   const free = new Map<string, number>()
   for (const { buffer, offset } of op.blocks) {

@@ -170,6 +170,7 @@ function* registerProblems(program: TileProgram): Generator<string> {
     return { name, changes, first: body[0]?.op === 'set_registers' }
   })
   if (counts.some(({ changes }) => changes.length > 0)) {
+    if (registers?.perSm !== undefined) yield `roles set registers, of which ${registers.perSm} CTAs share an SM`
     let total = 0
     for (const [i, { name, changes, first }] of counts.entries()) {
       const [change] = changes

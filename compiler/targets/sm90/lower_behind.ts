@@ -68,6 +68,6 @@ export const unreleased = (plan: Sm90Plan): number => (isAlone(plan) ? 0 : (plan
 
 const blocksOf = (plan: Sm90Plan, behind: BehindPlan, blocks: readonly StageBlock[]) => ({
   operand: behind.aux.operand.name,
-  blocks,
+  blocks: blocks.map((block) => ({ ...block })),
   guard: guardIn(plan, behind),
 })
