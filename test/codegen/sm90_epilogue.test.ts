@@ -54,7 +54,7 @@ type Schedule = keyof typeof SCHEDULES
 const MET: Readonly<Record<Source, readonly Schedule[]>> = {
   chain: ['ping-pong'],
   residual: ['cooperative', '2 parts of k', 'transposed'],
-  fused: ['256 rows', 'cooperative', 'ping-pong', 'ping-pong of 128 rows', 'transposed, k split in 2'],
+  fused: ['256 rows', 'ping-pong', 'ping-pong of 128 rows', 'transposed, k split in 2'],
   across: ['transposed', 'transposed, 256 rows, 2 parts of k', 'transposed, k split in 2'],
   inputs: ['2 parts of k'],
   floats: ['k split in 2'],

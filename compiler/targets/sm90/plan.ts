@@ -14,9 +14,6 @@ import type { TensorProgram } from '../../ir/tensor.ts'
 import { operandNamed, topological } from '../../ir/walk.ts'
 import {
   planEpilogue,
-  rowOutputs,
-  STAGING_SLOTS,
-  tmaOutputs,
   valuesOf,
   WIDEST_BLOCK,
   type EpilogueBudget,
@@ -27,12 +24,13 @@ import { planExchange } from '../tensor_core/exchange.ts'
 import { mmaOf } from '../tensor_core/forms.ts'
 import { broughtByWarps, planOperands, stageBytesOf, SWIZZLE_SPAN } from '../tensor_core/operands.ts'
 import { overlapOf } from '../tensor_core/overlap.ts'
-import { MAX_STAGES, SMEM_LIMIT, type ExchangePlan, type TensorCorePlan } from '../tensor_core/plan.ts'
+import type { ExchangePlan, TensorCorePlan } from '../tensor_core/plan.ts'
 import { areCopied, planScales, type ScalePlans } from '../tensor_core/scales.ts'
 import type { PartPlan } from '../tensor_core/parts.ts'
-import { leavesStages, planBehind, type BehindPlan } from './behind.ts'
+import type { BehindPlan } from './behind.ts'
+import { divideMemory, ENOUGH_STAGES } from './division.ts'
 import { planParts, sumsJointly } from './parts.ts'
-import { rowsByWarps, sm90Memory, storesByWarps, type Division, type Undivided } from './memory.ts'
+import type { Undivided } from './memory.ts'
 import { multipliesColumns, wgmmaFormOf, type WgmmaForm } from './mma.ts'
 
 /** Rows of one wgmma. */
@@ -51,15 +49,7 @@ const MAX_VALUES = 96
 const MAX_UNROLLED = 400
 /** The same where shared memory has no room for accumulators, over which a loop would go. */
 const MAX_WITHOUT_ROOM = 800
-/**
- * Shared memory for stages, and as many of them, are enough to keep loads under way; what epilogue operands need of the rest comes first. Three stages
- * of 48 KiB were 4 to 9 % slower than four with narrower sub-tiles (measured on an H100).
- */
-const ENOUGH_STAGE_BYTES = 128 * 1024
-const ENOUGH_STAGES = 4
-/** Sub-tiles of rows that begin anywhere, at most: one is read while the next one comes. */
-const ROW_SLOTS = 2
-/** Of sub-tiles that leave room for these. */
+/** Columns of sub-tiles that leave room for stages, or for rows that others bring. */
 const NARROWER = [32, 16]
 /** Registers for operands along n and m that are loaded ahead; beside sums of parts. */
 const MOST_AHEAD = 16
@@ -338,46 +328,6 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
   }
 }
 
-type MemoryPlan = Division & Pick<Sm90Plan, 'storeWarps' | 'smemBytes'>
-
-/** Shared memory for stages first, until loads are under way; then for operands of the epilogue, more stages and staging slots. */
-function divideMemory(plan: Undivided, spare: number): MemoryPlan | Rejection {
-  const behind = planBehind(plan, spare)
-  const through = behind && divided(plan, behind)
-  return through && !isRejection(through) && leavesStages(behind, through.stages) ? through : divided(plan, null)
-}
-
-function divided(plan: Undivided, behind: BehindPlan | null): MemoryPlan | Rejection {
-  const { design, epilogue, stageBytes, subtiles } = plan
-  const automatic = design.stages === 'auto'
-  let rowSlots = 0
-  const fits = (stages: number, stagingSlots: number, fetchSlots: number, inPlace: boolean, rows = rowSlots): boolean =>
-    sm90Memory(plan, { stages, stagingSlots, fetchSlots, rowSlots: rows, inPlace, behind }, 'sizes').bytes <= SMEM_LIMIT
-  let stages = design.stages === 'auto' ? MAX_STAGES : design.stages
-  const enough = Math.max(ENOUGH_STAGES, Math.ceil(ENOUGH_STAGE_BYTES / stageBytes))
-  const inPlace = behind === null && sharesSlots(epilogue) && fits(automatic ? enough : stages, 0, subtiles, true)
-  // More slots than sub-tiles are never used.
-  const stores = inPlace
-    ? 0
-    : Math.max(tmaOutputs(epilogue).length * subtiles, Math.min(1, rowOutputs(epilogue).length))
-  let stagingSlots = Math.min(STAGING_SLOTS, stores)
-  const fetches = behind === null && fetchesAny(epilogue)
-  let fetchSlots = inPlace ? subtiles : Math.min(fetches ? 2 : 0, subtiles)
-  const mostRows = rowsByWarps(plan).length > 0 ? Math.min(ROW_SLOTS, subtiles) : 0
-  while (rowSlots < mostRows && fits(automatic ? enough : stages, stagingSlots, fetchSlots, inPlace, rowSlots + 1))
-    rowSlots++
-  if (automatic) {
-    if (fetches) while (fetchSlots < subtiles && fits(enough, stagingSlots, fetchSlots + 1, inPlace)) fetchSlots++
-    while (stages > 1 && !fits(stages, stagingSlots, fetchSlots, inPlace)) stages--
-  }
-  if (fetches) while (fetchSlots < subtiles && fits(stages, stagingSlots, fetchSlots + 1, inPlace)) fetchSlots++
-  while (stagingSlots < stores && fits(stages, stagingSlots + 1, fetchSlots, inPlace)) stagingSlots++
-  const division = { stages, stagingSlots, fetchSlots, rowSlots, inPlace, behind }
-  const smemBytes = sm90Memory(plan, division, 'sizes').bytes
-  if (smemBytes > SMEM_LIMIT) return rejection('KTL4510', { stages, need: smemBytes, limit: SMEM_LIMIT })
-  return { ...division, storeWarps: storesByWarps(plan, division), smemBytes }
-}
-
 /** Has the epilogue an operand whose rows TMA cannot bring? */
 const hasRowsAnywhere = ({ operands }: TensorProgram, gemm: Matmul): boolean =>
   operands.some((operand) => operand.role === 'input' && operand.divisibility !== 'vector' && hasRows(operand, gemm))
@@ -397,21 +347,6 @@ function spareRegisters({ operands }: TensorProgram, left: number, rowBlocks: nu
   const reserved = RESERVED_REGISTERS * (rowBlocks > 2 ? 1.8 : rowBlocks > 1 ? 1.4 : 1)
   const most = !single ? MAX_VALUES : isWide ? WIDEST_BLOCK / 2 : MAX_VALUES / 2
   return Math.min(most, left - reserved - (single ? 16 : 0))
-}
-
-const fetchesAny = ({ aux }: EpiloguePlan): boolean => aux.some(({ fetch }) => fetch !== null)
-
-/** Has the only staged output the layout of the first operand that TMA brings? */
-function sharesSlots(epilogue: EpiloguePlan): boolean {
-  const { aux, stagingSlotBytes } = epilogue
-  const fetch = aux.find((operand) => operand.fetch !== null)?.fetch
-  const staged = tmaOutputs(epilogue)
-  return (
-    fetch?.bytes === stagingSlotBytes &&
-    staged.length === 1 &&
-    staged[0]!.contiguous === fetch.contiguous &&
-    staged[0]!.swizzle === fetch.swizzle
-  )
 }
 
 /** Roughly the statements of a sub-tile. */
