@@ -15,6 +15,12 @@ type FetchOp = Extract<EpilogueOp, { op: 'fetch_first' | 'fetch_next' }>
 /** Is it contiguous along m? */
 const isAcross = (operand: TensorOperand, c: EmitContext): boolean => operand.order.at(-1) === c.names.m
 
+/** Coordinates of a box of an operand at row `m` and column `n` (CUDA texts), the contiguous one first. */
+export function boxPlace(operand: string, m: string, n: string, c: EmitContext): string[] {
+  const batch = c.names.batchCoordinate(operand)
+  return [...(isAcross(operandOf(c, operand), c) ? [m, n] : [n, m]), ...(batch ? [batch] : [])]
+}
+
 /** Asks for sub-tile `index` into slot `slot` (CUDA texts). */
 function request({ operand, fetch }: FetchOp, index: string, slot: string, c: EmitContext): void {
   const { columns } = c.program.layout
@@ -23,7 +29,6 @@ function request({ operand, fetch }: FetchOp, index: string, slot: string, c: Em
   const perBlock = columns / c.program.subtileColumns
   const where = note(c, `TMA load ${operand}`)
   const block = together > 1 ? `(warpgroup * ROW_BLOCKS + ${index} / ${perBlock})` : `${index} / ${perBlock}`
-  const batch = c.names.batchCoordinate(operand)
   const place = `(warp * ${slots} + ${slot})`
   c.out.line(`const u32 barrier = smem + ${constant(fetch.barrier)} + 8 * ${place};`, where)
   c.out.line(call(c, 'mbarrier_arrive_expect_tx', 'barrier', fetch.bytes), where)
@@ -31,9 +36,9 @@ function request({ operand, fetch }: FetchOp, index: string, slot: string, c: Em
     `${firstColumn(c)} + ${index} % ${perBlock} * ${c.program.subtileColumns}`,
     `at.m + ${block} * 64 + warp % 4 * ROWS_PER_WARP`,
   ]
-  const coordinates = [...(isAcross(operandOf(c, operand), c) ? [m, n] : [n, m]), ...(batch ? [batch] : [])]
+  const coordinates = boxPlace(operand, m, n, c)
   const target = `smem + ${constant(fetch.buffer)} + ${place} * ${constant(fetch.buffer)}_SLOT`
-  c.out.line(call(c, batch ? 'tma_load_3d' : 'tma_load_2d', target, `&${fetch.map}`, 'barrier', ...coordinates), where)
+  c.out.line(call(c, `tma_load_${coordinates.length}d`, target, `&${fetch.map}`, 'barrier', ...coordinates), where)
 }
 
 const condition = (op: FetchOp, c: EmitContext): string =>

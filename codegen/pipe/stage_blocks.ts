@@ -5,6 +5,7 @@ import { BOX_ROWS, swizzled } from '../../compiler/space/layout.ts'
 import { arrayOf } from './ahead.ts'
 import { barrierAddress, call, note, slotAddress, type EmitContext } from './context.ts'
 import { expressionText, operandOf } from './epilogue_values.ts'
+import { boxPlace } from './fetch.ts'
 import { firstColumn } from './fragments.ts'
 import { MATRIX_ROW } from './register_tile.ts'
 
@@ -14,12 +15,11 @@ const plus = (bytes: number): string => (bytes === 0 ? '' : ` + ${bytes}`)
 
 export function emitPrefetchStage(op: OpOf<'prefetch_stage'>, c: EmitContext): void {
   const where = note(c, `prefetch ${op.operand}`)
-  const batch = c.names.batchCoordinate(op.operand)
   const boxes = c.program.domain.rows.extent / BOX_ROWS
   const count = (c.program.layout.columns / op.columns) * boxes
   const guard = op.guard === null ? '' : `${expressionText(op.guard, c)} != 0 && `
   const [column, row] = boxes === 1 ? ['i', ''] : [`i / ${boxes}`, ` + i % ${boxes} * ${BOX_ROWS}`]
-  const place = [`${firstColumn(c)} + ${column} * ${op.columns}`, `at.m${row}`, ...(batch ? [batch] : [])]
+  const place = boxPlace(op.operand, `at.m${row}`, `${firstColumn(c)} + ${column} * ${op.columns}`, c)
   // Of few steps the loads themselves come as early.
   c.out.line(`const u32 apart = (k_last - k_first) * 3 / ${4 * count};`)
   c.out.block(`if (${guard}apart > 0)`, () => {
@@ -36,16 +36,17 @@ export function emitPrefetchStage(op: OpOf<'prefetch_stage'>, c: EmitContext): v
 export function emitFetchStage(op: OpOf<'fetch_stage'>, c: EmitContext): void {
   const where = note(c, `TMA load ${op.operand}`)
   const guard = op.guard === null ? null : `${expressionText(op.guard, c)} != 0`
-  const batch = c.names.batchCoordinate(op.operand)
-  const load = batch ? 'tma_load_3d' : 'tma_load_2d'
   const pitch = c.program.subtileColumns * DTYPES[operandOf(c, op.operand).dtype].storageBytes
   const request = (): void => {
     for (const { buffer, offset, column } of op.blocks) {
       const columns = `${firstColumn(c)}${plus(column)}`
       for (let row = 0; row < c.program.domain.rows.extent; row += BOX_ROWS) {
         const target = `${slotAddress(c, buffer)}${plus(offset + row * pitch)}`
-        const place = [columns, `at.m${plus(row)}`, ...(batch ? [batch] : [])]
-        c.out.line(call(c, load, target, `&${op.map}`, barrierAddress(c, op.barrier), ...place), where)
+        const place = boxPlace(op.operand, `at.m${plus(row)}`, columns, c)
+        c.out.line(
+          call(c, `tma_load_${place.length}d`, target, `&${op.map}`, barrierAddress(c, op.barrier), ...place),
+          where,
+        )
       }
     }
   }

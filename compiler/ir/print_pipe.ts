@@ -291,7 +291,7 @@ function printOp(op: TileOp): string {
     case 'for_slots':
       return `for_slots ${op.ring}${op.but > 0 ? ` but ${op.but}` : ''}`
     case 'skip_tile':
-      return `skip_tile ${op.rings.join(', ')}${op.unless ? `, unless ${op.unless}` : ''}`
+      return `skip_tile ${op.rings.join(', ')}${op.behind > 0 ? ` and ${op.behind} more` : ''}${op.unless ? `, unless ${op.unless}` : ''}`
     case 'set_registers':
       return `set_registers ${op.count} (${op.change})`
     case 'for_tiles':

@@ -172,6 +172,7 @@ describe('planning', () => {
     const { stages, fetchSlots, epilogue } = planned('fused', [192, 160], 'cooperative')
     expect({ stages, fetchSlots, columns: epilogue.subtileColumns }).toEqual({ stages: 4, fetchSlots: 2, columns: 32 })
     expect(planned('fused', [192, 64], 'cooperative')).toMatchObject({
+      stages: 6,
       inPlace: true,
       epilogue: { subtileColumns: 64 },
     })

@@ -4,7 +4,6 @@
  */
 import { DTYPES } from '../../dtypes.ts'
 import type { StageBlock } from '../../ir/pipe_epilogue.ts'
-import { inPairs } from '../tensor_core/ahead.ts'
 import { valuesOf } from '../tensor_core/epilogue.ts'
 import type { AuxPlan } from '../tensor_core/epilogue_operands.ts'
 import { broughtByWarps } from '../tensor_core/operands.ts'
@@ -54,7 +53,7 @@ export function planBehind(plan: Bringing, spare: number): BehindPlan | null {
   const { aux } = first
   const { operand, fetch } = aux
   const { subtileColumns, layout } = epilogue
-  if (fetch!.contiguous !== 'n' || !inPairs(operand, gemm.n) || DTYPES[operand.dtype].storageBytes !== 2) return null
+  if (fetch!.contiguous !== 'n' || DTYPES[operand.dtype].storageBytes !== 2) return null
   const beside = FEWEST_BESIDE + EACH_BESIDE * (epilogue.aux.length + valuesOf(epilogue).length - 2)
   if (subtileColumns % 16 !== 0 || subtiles > MOST_SUBTILES || spare < (rowBlocks * layout.columns) / 4 + beside)
     return null

@@ -4,7 +4,7 @@
  *   consumer   1 to 3 warpgroups: wgmma on accumulators in registers, then f32 math → smem → TMA store; together on one tile
  *              (cooperative), or each on its own, so that one's epilogue runs under the other's MMAs (ping-pong)
  *   producer   1 warpgroup with few registers: one thread fills the stage ring by TMA, multicasting what other CTAs of the
- *              cluster need too; all of its warps copy what TMA cannot bring, or one for each warpgroup issues its stores, or copies its rows of C
+ *              cluster need too, and C behind the last step of a tile; all of its warps copy what TMA cannot bring, or one for each warpgroup issues its stores, or copies its rows of C
  *
  * Where a cluster splits k, its CTAs leave their sums in shared memory, and each finishes a part of the columns.
  */
@@ -17,7 +17,7 @@ import { commonParts, groupChecks } from '../tensor_core/lower_program.ts'
 import { fetchMaps, inputMaps, mapName } from '../tensor_core/plan.ts'
 import { consumerRole } from './lower_consumer.ts'
 import { producerRole, SENT } from './lower_producer.ts'
-import { copiedRows, fetchRing, rowRing, sm90Memory } from './memory.ts'
+import { copiedRows, fetchRing, rowRing, slotMaps, sm90Memory } from './memory.ts'
 import type { PartPlan } from '../tensor_core/parts.ts'
 import type { Sm90Plan } from './plan.ts'
 
@@ -31,7 +31,7 @@ export function lowerSm90(plan: Sm90Plan): TileProgram {
     { name: 'spent', slots: plan.stages },
     ...(plan.stagingSlots > 0 ? [{ name: 'staging', slots: plan.stagingSlots }] : []),
     ...(plan.storeWarps ? [{ name: SENT, slots: plan.stagingSlots }] : []),
-    ...(plan.behind ? [] : fetchMaps(plan)).map((_, i) => ({ name: fetchRing(i), slots: plan.fetchSlots })),
+    ...slotMaps(plan, plan).map((_, i) => ({ name: fetchRing(i), slots: plan.fetchSlots })),
     ...copied.map((_, i) => ({ name: rowRing(i), slots: plan.rowSlots })),
     ...(plan.splits > 1 ? [{ name: 'partials', slots: 1 }] : []),
     ...(sharesBlocks(plan.epilogue) ? [{ name: SHARED.ring, slots: SHARED.slots }] : []),
@@ -67,7 +67,7 @@ export function lowerSm90(plan: Sm90Plan): TileProgram {
       name: 'producer',
       firstWarp: consumers,
       warps: 4,
-      does: `loads A and B${plan.storeWarps ? ', issues the stores' : ''}${copied.length > 0 ? ', copies rows for the epilogue' : ''}`,
+      does: `loads A and B${plan.behind ? `, and ${plan.behind.aux.operand.name} behind them` : ''}${plan.storeWarps ? ', issues the stores' : ''}${copied.length > 0 ? ', copies rows for the epilogue' : ''}`,
       rings: ['stage', ...(plan.storeWarps ? ['staging', SENT] : []), ...copied.map((_, i) => rowRing(i))],
       body: producerRole(plan, common.domain),
     },

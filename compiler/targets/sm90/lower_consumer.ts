@@ -17,11 +17,11 @@ import {
 import { domainOf } from '../tensor_core/lower_program.ts'
 import { waysOf } from '../../classes/matmul.ts'
 import { isPlain } from '../../space/domain.ts'
-import { bufferOfB, fetchMaps } from '../tensor_core/plan.ts'
+import { bufferOfB } from '../tensor_core/plan.ts'
 import { copiesRows, SWIZZLE_SPAN } from '../tensor_core/operands.ts'
 import { guardOf } from '../../ir/walk.ts'
 import { releaseBehind, releasesLate, takeBehind } from './lower_behind.ts'
-import { copiedRows, fetchRing, rowRing } from './memory.ts'
+import { copiedRows, fetchRing, rowRing, slotMaps } from './memory.ts'
 import { sumOfParts } from './parts.ts'
 import { BLOCK_ROWS, type Sm90Plan } from './plan.ts'
 
@@ -76,8 +76,7 @@ interface FetchedOperand {
 
 function fetches(plan: Sm90Plan): FetchedOperand[] {
   const values = valuesOf(plan.epilogue)
-  if (plan.behind) return []
-  return fetchMaps(plan).map(({ map, aux: { operand, fetch } }, i) => {
+  return slotMaps(plan, plan).map(({ map, aux: { operand, fetch } }, i) => {
     const slots = { ring: fetchRing(i), buffer: `smem_${fetchRing(i)}`, barrier: `${fetchRing(i)}_full` }
     const { bytes, swizzle } = fetch!
     return {

@@ -37,7 +37,13 @@ export type Undivided = Pick<
   | 'idleWarps'
 >
 
-/** Ring of the sub-tiles of the epilogue operand that TMA brings as the i-th. */
+/** Epilogue operands that TMA brings to slots of their own. */
+export const slotMaps = (
+  plan: Pick<Undivided, 'epilogue'>,
+  { behind }: Pick<Division, 'behind'>,
+): ReturnType<typeof fetchMaps> => (behind === null ? fetchMaps(plan) : [])
+
+/** Ring of the sub-tiles of the i-th of them. */
 export const fetchRing = (i: number): string => `c${i}`
 
 /** Warps of the producer that have nothing to do issue the stores: of more slots than one, as the one before has to be free first. */
@@ -76,12 +82,12 @@ const copyArrivals = (plan: Undivided): number => GATHER_WARPS * (32 + +writesSc
 
 export function sm90Memory(plan: Undivided, division: Division, wanted: Wanted): MemoryMap {
   const { a, b, tile, cluster, epilogue, warpgroups, splits, partialBytes, parks, stageBytes } = plan
-  const { stages, stagingSlots, fetchSlots, rowSlots, behind } = division
+  const { stages, stagingSlots, fetchSlots, rowSlots } = division
   const pingpong = plan.design.consumers === 'pingpong'
   const storeWarps = storesByWarps(plan, division)
   const eachWarp: Copies = { owner: 'warp', count: 4 * warpgroups }
   const eachWarpgroup: Copies = { owner: 'warpgroup', count: warpgroups }
-  const fetched = behind === null ? fetchMaps(plan) : []
+  const fetched = slotMaps(plan, division)
   const copied = copiedRows(plan, division)
   const map = new MemoryMap(wanted)
   map.buffer('smem_a', 'stage', stages, a.tileBytes, 1024, () => tileText(a, 'M', tile[2]))

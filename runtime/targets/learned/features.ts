@@ -24,8 +24,7 @@ export type FeaturedPlan = TensorCorePlan & {
 
 /**
  * By names, as numbers of about one size: extents and sizes as logarithms to base 2, what is or is not as 1 and 0. `turns`: warpgroups take turns; `behind`: an
- * operand of the epilogue comes through the ring of stages. null: of
- * another class than products of one pair of operands of 16 bits, which nothing was learned of.
+ * operand of the epilogue comes through the ring of stages. null: of another class than products of one pair of operands of 16 bits, which nothing was learned of.
  */
 export function featuresOf(plan: FeaturedPlan, extents: Extents, { sms }: Machine): Features | null {
   const { gemm, tile, cluster, epilogue, program, exchange, scales, overlap = 0, perSm = 1, splits = 1, a } = plan

@@ -333,7 +333,7 @@ ktl__golden(
     }
   }
 
-  // ---- producer (warps 8 to 11): loads A and B
+  // ---- producer (warps 8 to 11): loads A and B, and C behind them
   else if (warp >= 8 && warp <= 11) {
     u32 stage = 0, stage_phase = 0;
     asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
