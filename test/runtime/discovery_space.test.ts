@@ -179,7 +179,7 @@ test.each(TARGETS)('what filters see on %s is the metadata of the kernels, on se
   const random = seeded(5)
   const { kernels } = loadSource({ name: 'a.ktl', text: 'kernel mine(A: f16[m, k], B: f16[k, n], C: f32[m, n]) -> D: f32[m, n] { D = sum[k](A * B) + C }' })
   // What the whole space of SM100 has is counted in the full test: here some kernels are, and the one of a user.
-  const library = ktlProvider.spaces.filter((_, i) => FULL || target === 'sm_80' || i % 18 === 0)
+  const library = ktlProvider.spaces.filter((_, i) => FULL || target === 'sm_80' || i % 9 === 0)
   for (const space of [...library, ktlProvider.spaceOf(kernels.mine!.family)]) {
     const counted = space.counted(target)
     for (let i = 0; i < Math.min(FULL ? 12 : 6, counted.length); i++) {
