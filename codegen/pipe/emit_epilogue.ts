@@ -5,7 +5,7 @@ import { bufferOf, call, emitOps, note, slotAddress, type EmitContext } from './
 import { subtileColumn } from './epilogue_values.ts'
 import { emitAuxLoad, emitCompute, emitDirectStore } from './epilogue.ts'
 import { emitCopyRows } from './shifted_loads.ts'
-import { emitFetchStage, emitPrefetchStage } from './stage_blocks.ts'
+import { emitFetchStage, emitHoldStage, emitPrefetchStage } from './stage_blocks.ts'
 import { emitFetchFirst, emitFetchNext } from './fetch.ts'
 import { emitMeasure, emitMeasureBegin, emitQuantise } from './quantise.ts'
 import { emitShareLargest } from './quantise_columns.ts'
@@ -63,6 +63,7 @@ export const EPILOGUE_EMITTERS: { readonly [K in EpilogueOp['op']]?: (op: OpOf<K
   fetch_next: emitFetchNext,
   prefetch_stage: emitPrefetchStage,
   fetch_stage: emitFetchStage,
+  hold_stage: emitHoldStage,
   aux_load: emitAuxLoad,
   copy_rows: emitCopyRows,
   compute: emitCompute,

@@ -10,7 +10,7 @@ import { emitExpressions, literal } from '../cuda/expression.ts'
 import type { EmitContext } from './context.ts'
 import { emitPacked } from './packed.ts'
 import { element, expressionText, fromWord, leafText, load, loadElement, operandOf, stored } from './epilogue_values.ts'
-import { emitFetchedLoad, emitRowsLoad } from './fetch.ts'
+import { emitFetchedLoad, emitHeldLoad, emitRowsLoad } from './fetch.ts'
 import { emitComputed, type Place } from './looked_up.ts'
 import { emitColumnsAhead, emitElementsAhead, emitRowsAhead } from './ahead.ts'
 import type { RegisterTile } from './register_tile.ts'
@@ -99,6 +99,7 @@ export function emitAuxLoad(op: AuxLoad, c: EmitContext): void {
       c.out.line(`${type} ${name}[${tile.count}];`, where)
       if (op.ahead) return emitElementsAhead(operand, name, op.ahead, c)
       if (op.fetched) return emitFetchedLoad(op, op.fetched, operand, guard, zero, c)
+      if (op.stage) return emitHeldLoad(op, op.stage, operand, guard, zero, c)
       if (op.rows) return emitRowsLoad(op, operand, guard, zero, c)
       const elements = (): void =>
         values(

@@ -1,11 +1,11 @@
 /** Operands of the epilogue that TMA brings to shared memory, a ring of sub-tiles for each warp, ahead of their use. */
 import { DTYPES } from '../../compiler/dtypes.ts'
 import type { TensorOperand } from '../../compiler/ir/tensor.ts'
-import type { AuxLoad, EpilogueOp, Fetched } from '../../compiler/ir/pipe_epilogue.ts'
+import type { AuxLoad, EpilogueOp, Fetched, HeldStages } from '../../compiler/ir/pipe_epilogue.ts'
 import { name as ixName } from '../../compiler/space/ix.ts'
-import { swizzled } from '../../compiler/space/layout.ts'
+import { BOX_ROWS, swizzled, type Swizzle } from '../../compiler/space/layout.ts'
 import { barrierAddress, call, call0, constant, note, ringOf, slotAddress, type EmitContext } from './context.ts'
-import { firstColumn } from './fragments.ts'
+import { firstColumn, rowBlock } from './fragments.ts'
 import { expressionText, fromWord, load, operandOf } from './epilogue_values.ts'
 import { MATRIX_ROW, PAIR_ROW, transposedMatrices } from './register_tile.ts'
 import { emitLoadShifted } from './shifted_loads.ts'
@@ -84,9 +84,21 @@ export function emitFetchedLoad(
       call(c, 'mbarrier_wait', barrierAddress(c, fetched.barrier), `${fetched.ring}_phase`),
       note(c, `wait ${fetched.barrier}`),
     )
-    readFragment(op, fetched, operand, c)
+    readFragment(op, ownSlot(fetched, operand, c), operand, c)
   }
   emitGuarded(op, guard, zero, read, c)
+}
+
+/** The same of a sub-tile that lies in a stage. */
+export function emitHeldLoad(
+  op: AuxLoad,
+  held: HeldStages,
+  operand: TensorOperand,
+  guard: string | null,
+  zero: string,
+  c: EmitContext,
+): void {
+  emitGuarded(op, guard, zero, () => readFragment(op, heldPlace(held, operand, c), operand, c), c)
 }
 
 /** Rows of memory through the slot of the warp, which nothing else uses meanwhile. */
@@ -106,10 +118,53 @@ function emitGuarded(op: AuxLoad, guard: string | null, zero: string, read: () =
   c.out.line(`for (u32 j = 0; j < ${c.tile.count}; ++j) ${c.names.value(op.operand)}[j] = ${zero};`)
 }
 
+/** Where the rows of a warp lie, or, contiguous along m, the columns. `chunk`: of 16 bytes, the first of them in its row. */
+interface Place {
+  readonly slot: string
+  readonly swizzle: Swizzle
+  readonly pitch: number
+  readonly chunk: string | null
+}
+
+const ownSlot = ({ buffer, swizzle }: Fetched, operand: TensorOperand, c: EmitContext): Place => {
+  const elements = isAcross(operand, c) ? c.program.layout.rowsPerWarp : c.program.subtileColumns
+  const pitch = elements * DTYPES[operand.dtype].storageBytes
+  return { slot: slotAddress(c, buffer), swizzle, pitch, chunk: null }
+}
+
+function heldPlace({ parts, columns, swizzle }: HeldStages, operand: TensorOperand, c: EmitContext): Place {
+  const { storageBytes } = DTYPES[operand.dtype]
+  const slots = parts.flatMap((blocks, part) =>
+    blocks.map(({ buffer, offset, column }) => {
+      const name = constant(buffer)
+      const first = `${name} + ${heldSlot(operand.name, part, c)} * ${name}_SLOT${offset > 0 ? ` + ${offset}` : ''}`
+      return { first, end: column + columns }
+    }),
+  )
+  // Loops over sub-tiles are unrolled.
+  const block = slots
+    .map(({ first, end }, i) => (i === slots.length - 1 ? first : `column < ${end} ? ${first} : `))
+    .join('')
+  const rows = rowBlock(c, 'block')
+  if (isAcross(operand, c)) {
+    const pitch = BOX_ROWS * storageBytes
+    const at = `${rows} * ${columns * pitch}${columns === c.program.subtileColumns ? '' : ` + column % ${columns} * ${pitch}`}`
+    return { slot: `smem + (${block}) + ${at}`, swizzle, pitch, chunk: 'warp % 4 * 2' }
+  }
+  const pitch = columns * storageBytes
+  const at = `(${rows} * 64 + warp % 4 * ROWS_PER_WARP) * ${pitch}`
+  const inner = columns === c.program.subtileColumns ? null : `column % ${columns} * ${storageBytes} / 16`
+  return { slot: `smem + (${block}) + ${at}`, swizzle, pitch, chunk: inner }
+}
+
+/** The variable that has the slot of a part. */
+export const heldSlot = (operand: string, part: number, c: EmitContext): string =>
+  `${c.names.value(operand)}_stage${part}`
+
 /** Values of the fragment out of a slot. */
 function readFragment(
   op: AuxLoad,
-  { buffer, swizzle }: Pick<Fetched, 'buffer' | 'swizzle'>,
+  { slot, swizzle, pitch, chunk }: Place,
   operand: TensorOperand,
   c: EmitContext,
 ): void {
@@ -117,24 +172,24 @@ function readFragment(
   const { storageBytes: bytes, cudaStorage } = DTYPES[operand.dtype]
   const where = note(c, `read ${op.operand}`)
   const columns = c.program.subtileColumns
-  const pitch = columns * bytes
   const value = (j: string, bits: string): void =>
     void c.out.line(
       `${name}[${j}] = ${load(c, operand, bytes === 4 ? fromWord(cudaStorage, bits) : `static_cast<${cudaStorage}>(${bits})`)};`,
       where,
     )
   const across = isAcross(operand, c)
-  c.out.line(`const u32 slot = ${slotAddress(c, buffer)};`, where)
+  c.out.line(`const u32 slot = ${slot};`, where)
+  const behind = (text: string): string => (chunk === null ? text : `(${chunk} + ${text})`)
   c.out.line('#pragma unroll')
   if (bytes === 2 && columns >= 16) {
     const loadMatrices = (matrices: 2 | 4, i: string): void => {
       const wrapper = `ldmatrix_x${matrices}${across ? '_trans' : ''}`
       const name = matrices === 4 ? 'four' : 'two'
       c.wrappers.add(`${wrapper}_words`)
-      const chunk = swizzled(swizzle, `(2 * ${i} + lane / 16)`, MATRIX_ROW)
+      const at = swizzled(swizzle, behind(`(2 * ${i} + lane / 16)`), MATRIX_ROW)
       const address = across
-        ? `${i} * ${16 * 16 * bytes} + ${transposedMatrices(swizzle)}`
-        : `(lane % 16) * ${pitch} + ${chunk} * 16`
+        ? `${i} * ${16 * pitch} + ${transposedMatrices(swizzle, pitch, chunk)}`
+        : `(lane % 16) * ${pitch} + ${at} * 16`
       c.out.line(`const uint${matrices} ${name} = ${wrapper}(slot + ${address});`, where)
       for (const [m, part] of ['x', 'y', 'z', 'w'].slice(0, matrices).entries()) {
         value(`8 * ${i} + ${2 * m}`, `${name}.${part} & 0xffff`)
@@ -155,7 +210,7 @@ function readFragment(
     })
     return
   }
-  const chunked = (text: string): string => swizzled(swizzle, text, PAIR_ROW)
+  const chunked = (text: string): string => swizzled(swizzle, behind(text), PAIR_ROW)
   const [at, inside] =
     bytes === 1
       ? [chunked('(j / 8)'), '(j / 4 % 2 * 8 + lane % 4 * 2)']

@@ -15,6 +15,10 @@ export const cellsOf = (d: PtxCell, n: number): number => (d === 'f16' ? n / 4 :
 
 export const registersOf = (c: EmitContext): RegisterPlan => c.program.registers!
 
+/** Number of a block of rows of the warpgroup in the tile. */
+export const rowBlock = (c: EmitContext, block: string): string =>
+  registersOf(c).together > 1 ? `(warpgroup * ROW_BLOCKS + ${block})` : block
+
 /** Number of the cells of a product in a block of rows (CUDA) among those of all. */
 export function cellsBlock({ program: { registers } }: EmitContext, product: number, block: string): string {
   const { joint, products } = registers!

@@ -16,8 +16,9 @@ export const MATRIX_ROW = mod(LANE, 16)
  * Where a lane's row is of four transposed matrices, 16 columns of 16 elements of 16 bits along m: those of rows 0 to 7 and 8 to 15 of the first 8 columns,
  * then of the others.
  */
-export const transposedMatrices = (swizzle: Swizzle): string =>
-  `(lane / 16 * 8 + lane % 8) * 32 + ${swizzled(swizzle, '(lane / 8 % 2)', mod(LANE, 8))} * 16`
+export const transposedMatrices = (swizzle: Swizzle, pitch = 32, chunk: string | null = null): string =>
+  `(lane / 16 * 8 + lane % 8) * ${pitch} + ` +
+  `${swizzled(swizzle, chunk === null ? '(lane / 8 % 2)' : `(${chunk} + lane / 8 % 2)`, mod(LANE, 8))} * 16`
 
 export interface RegisterTile {
   /** Values of a lane. */

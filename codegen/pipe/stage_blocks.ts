@@ -5,8 +5,8 @@ import { BOX_ROWS, swizzled } from '../../compiler/space/layout.ts'
 import { arrayOf } from './ahead.ts'
 import { barrierAddress, call, note, slotAddress, type EmitContext } from './context.ts'
 import { expressionText, operandOf } from './epilogue_values.ts'
-import { boxPlace } from './fetch.ts'
-import { firstColumn } from './fragments.ts'
+import { boxPlace, heldSlot } from './fetch.ts'
+import { firstColumn, registersOf, rowBlock } from './fragments.ts'
 import { MATRIX_ROW } from './register_tile.ts'
 
 type OpOf<K extends EpilogueOp['op']> = Extract<EpilogueOp, { op: K }>
@@ -36,7 +36,7 @@ export function emitPrefetchStage(op: OpOf<'prefetch_stage'>, c: EmitContext): v
 export function emitFetchStage(op: OpOf<'fetch_stage'>, c: EmitContext): void {
   const where = note(c, `TMA load ${op.operand}`)
   const guard = op.guard === null ? null : `${expressionText(op.guard, c)} != 0`
-  const pitch = c.program.subtileColumns * DTYPES[operandOf(c, op.operand).dtype].storageBytes
+  const pitch = op.columns * DTYPES[operandOf(c, op.operand).dtype].storageBytes
   const request = (): void => {
     for (const { buffer, offset, column } of op.blocks) {
       const columns = `${firstColumn(c)}${plus(column)}`
@@ -56,18 +56,17 @@ export function emitFetchStage(op: OpOf<'fetch_stage'>, c: EmitContext): void {
   else c.out.block(`if (${guard})`, request)
 }
 
-/** By ldmatrix, 16 columns at a time. `row`: number of a block of rows in the tile. */
-export function emitTakeStage(
-  op: OpOf<'take_stage'>,
-  rowBlocks: number,
-  row: (block: string) => string,
-  c: EmitContext,
-): void {
+export function emitHoldStage(op: OpOf<'hold_stage'>, c: EmitContext): void {
+  c.out.line(`const u32 ${heldSlot(op.operand, op.part, c)} = stage;`)
+}
+
+/** By ldmatrix, 16 columns at a time. */
+export function emitTakeStage(op: OpOf<'take_stage'>, c: EmitContext): void {
+  const { rowBlocks } = registersOf(c)
   const where = note(c, `read ${op.operand}`)
   const words = arrayOf(c, op.operand)
-  const { layout, subtileColumns } = c.program
-  const across = layout.columns / 8
-  const pitch = subtileColumns * DTYPES[operandOf(c, op.operand).dtype].storageBytes
+  const across = c.program.layout.columns / 8
+  const pitch = op.columns * DTYPES[operandOf(c, op.operand).dtype].storageBytes
   if (op.blocks[0]!.column === 0) c.out.line(`u32 ${words}[${2 * rowBlocks * across}];`, where)
   const each = (take: (word: string, part: string) => void): void => {
     for (const [m, part] of ['x', 'y', 'z', 'w'].entries())
@@ -76,12 +75,14 @@ export function emitTakeStage(
   const walk = (body: (offset: string) => void): void => {
     c.out.line('#pragma unroll')
     c.out.block(`for (u32 block = 0; block < ${rowBlocks}; ++block)`, () => {
-      c.out.line(`const u32 matrix_row = (${row('block')} * 64 + warp % 4 * ROWS_PER_WARP + lane % 16) * ${pitch};`)
+      c.out.line(
+        `const u32 matrix_row = (${rowBlock(c, 'block')} * 64 + warp % 4 * ROWS_PER_WARP + lane % 16) * ${pitch};`,
+      )
       for (const { buffer, offset, column } of op.blocks)
         c.out.block('', () => {
           c.out.line(`constexpr u32 first = ${column / 8};`)
           c.out.line('#pragma unroll')
-          c.out.block(`for (u32 i = 0; i < ${subtileColumns / 16}; ++i)`, () =>
+          c.out.block(`for (u32 i = 0; i < ${op.columns / 16}; ++i)`, () =>
             body(`${slotAddress(c, buffer)}${plus(offset)} + matrix_row`),
           )
         })

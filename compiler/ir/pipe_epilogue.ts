@@ -17,10 +17,19 @@ export interface AuxLoad {
   readonly fetched?: Fetched
   /** Rows that begin anywhere: the warp copies them to its slot, or `copied` others have, and reads its values there. */
   readonly rows?: { readonly buffer: string; readonly copied?: true }
+  /** It lies in slots of stages, which `hold_stage` has noted: so many columns in each block, contiguous along n, or 64 rows along m. */
+  readonly stage?: HeldStages
   /** Its values are those that `load_ahead`, or `load_next`, has brought to registers. */
   readonly ahead?: Ahead
   /** Load only when this scalar is not 0 (skip0). */
   readonly guard: Node | null
+}
+
+/** By part. */
+export interface HeldStages {
+  readonly parts: readonly (readonly StageBlock[])[]
+  readonly columns: number
+  readonly swizzle: Swizzle
 }
 
 /** What is in registers ahead of its use: all that a lane needs of the tile, or of one sub-tile. */
@@ -99,7 +108,7 @@ export interface Quantise {
   readonly form: StoredForm
 }
 
-/** Columns of a sub-tile, of all rows of the tile, in the slot of a stage: from byte `offset` on, those from `column` on. */
+/** Columns of one or more sub-tiles, of all rows of the tile, in the slot of a stage: from byte `offset` on, those from `column` on. */
 export interface StageBlock {
   readonly buffer: string
   readonly offset: number
@@ -110,6 +119,8 @@ export interface StageBlock {
 export interface OfStage {
   readonly operand: string
   readonly blocks: readonly StageBlock[]
+  /** Of a block. To registers only those of one sub-tile. */
+  readonly columns: number
   readonly guard: Node | null
 }
 
@@ -129,6 +140,8 @@ export type EpilogueOp =
       readonly barrier: string
       readonly bytes: number
     })
+  /** Notes the slot of a part that has landed: it stays there for the epilogue. */
+  | { readonly op: 'hold_stage'; readonly operand: string; readonly part: number }
   /** Those of the lane to registers as words; 0 where the guard is. */
   | (OfStage & { readonly op: 'take_stage'; readonly swizzle: Swizzle })
   /** Asks TMA for the first sub-tiles of an operand, as many as its ring holds. */

@@ -1,5 +1,6 @@
 /** Stable text of pipeline programs, for `ktl inspect --stage tile` and goldens. Every field of every operation is in it. */
 import { printIx } from '../space/ix.ts'
+import type { StageBlock } from './pipe_epilogue.ts'
 import type { SharedTile } from '../space/layout.ts'
 import { bodiesOf, opsOf, type TileOp, type TileProgram } from './pipe.ts'
 import type { DepthView, ScaleAtoms, ScaleLayout, ScaleSource } from './pipe_loads.ts'
@@ -133,6 +134,8 @@ const placeText = ({
   settled ? 'settled' : shifted ? 'shifted' : dealt ? `by ${dealt} of lanes` : `swizzle ${swizzle}`
 const descriptorText = (d: { leadingBytes: number; strideBytes: number; stepBytes: number; swizzle: string }): string =>
   `(lbo ${d.leadingBytes}, sbo ${d.strideBytes}, step ${d.stepBytes}, swizzle ${d.swizzle})`
+const blocksText = (blocks: readonly StageBlock[]): string =>
+  blocks.map(({ buffer, offset, column }) => `${column} in ${buffer} @${offset}`).join(', ')
 const guarded = (guard: Node | null): string =>
   guard === null ? '' : `, if ${valueTexts([{ name: null, value: guard }])} is not 0`
 
@@ -337,13 +340,14 @@ function printOp(op: TileOp): string {
       const { ring, buffer, barrier, map, bytes, subtiles } = op.fetch
       return `${op.op} ${op.operand} by ${map} -> ${buffer}[${ring}] on ${barrier}, ${bytes} B, ${subtiles} in a tile${guarded(op.guard)}`
     }
+    case 'hold_stage':
+      return `hold_stage ${op.operand} part ${op.part}`
     case 'prefetch_stage':
       return `prefetch_stage ${op.operand} by ${op.map}, ${op.columns} columns in a step of k${guarded(op.guard)}`
     case 'fetch_stage':
     case 'take_stage': {
-      const places = op.blocks.map(({ buffer, offset, column }) => `${column} in ${buffer} @${offset}`).join(', ')
       const how = op.op === 'fetch_stage' ? ` by ${op.map} on ${op.barrier}, ${op.bytes} B` : `, swizzle ${op.swizzle}`
-      return `${op.op} ${op.operand}${how}: columns from ${places}${guarded(op.guard)}`
+      return `${op.op} ${op.operand}${how}: ${op.columns} columns from ${blocksText(op.blocks)}${guarded(op.guard)}`
     }
     case 'load_ahead':
       return `load_ahead ${op.operand} (${op.shape}${op.elements ? `, elements of a ${op.elements}` : ''})${guarded(op.guard)}`
@@ -353,6 +357,7 @@ function printOp(op: TileOp): string {
       return (
         `aux_load ${op.operand} (${op.shape}${op.vector ? ', vector' : ''}${op.ahead ? `, ahead of the ${op.ahead}` : ''}` +
         `${op.rows ? `, rows ${op.rows.copied ? 'from' : 'by'} ${op.rows.buffer}` : ''}` +
+        `${op.stage ? `, from ${op.stage.parts.map(blocksText).join('; ')}, ${op.stage.columns} columns each, swizzle ${op.stage.swizzle}` : ''}` +
         `${op.fetched ? `, from ${op.fetched.buffer}, swizzle ${op.fetched.swizzle}` : ''})${guarded(op.guard)}`
       )
     case 'copy_rows':

@@ -71,6 +71,8 @@ export class Agent {
   issued = 0
   /** Values taken to registers. */
   reads = 0
+  /** Slots of stages that it has noted, by part. */
+  readonly held: number[] = []
   /** Its cluster runs. */
   started = false
   /** Dimension of its MMAs: a warpgroup has one. */

@@ -1,6 +1,7 @@
 /** Effects of the epilogue: operands that it fetches, sub-tiles that it stages and stores. */
 import { DTYPES } from '../dtypes.ts'
 import type { TileOp } from '../ir/pipe.ts'
+import type { OfStage } from '../ir/pipe_epilogue.ts'
 import { operandNamed } from '../ir/walk.ts'
 import type { Agent } from './agent.ts'
 import { nothing, type Effects, type OpOf, type Steps } from './effect.ts'
@@ -38,15 +39,14 @@ function* fetch(
 }
 
 /** Bytes of an operand's blocks in the slot of each buffer of a stage. */
-function bytesOfStage({ operand, blocks }: OpOf<'fetch_stage' | 'take_stage'>, m: Machine): Map<string, number> {
-  const { domain, subtileColumns } = m.program
-  const bytes = domain.rows.extent * subtileColumns * elementBytes(m, operand)
+function bytesOfStage({ operand, blocks, columns }: Omit<OfStage, 'guard'>, m: Machine): Map<string, number> {
+  const bytes = m.program.domain.rows.extent * columns * elementBytes(m, operand)
   const byBuffer = new Map<string, number>()
   for (const { buffer } of blocks) byBuffer.set(buffer, (byBuffer.get(buffer) ?? 0) + bytes)
   return byBuffer
 }
 
-const stageTag = ({ operand, blocks }: OpOf<'fetch_stage' | 'take_stage'>, agent: Agent, m: Machine): number =>
+const stageTag = ({ operand, blocks }: Omit<OfStage, 'guard'>, agent: Agent, m: Machine): number =>
   subtileTag(agent, m, operand, 0, blocks[0]!.column / m.program.subtileColumns)
 
 const readsSlot = (op: OpOf<'tma_store' | 'row_store'>, agent: Agent, m: Machine): void => {
@@ -90,13 +90,28 @@ export const EPILOGUE = {
       m.writeLater(agent, op, m.slotOf(agent, buffer), landing(agent, barrier), stageTag(op, agent, m), bytes)
     m.signal(agent, op, barrier, 0, -op.bytes)
   },
+  hold_stage(op, agent, m) {
+    const ring = m.buffer('smem_a').ring!
+    agent.held[op.part] = agent.ring(ring).slot
+  },
   take_stage(op, agent, m) {
     const done = { dimension: agent.dimension('reads'), epoch: ++agent.reads, view: ofOwn(agent) }
     for (const [buffer, bytes] of bytesOfStage(op, m))
       m.readLater(agent, op, m.slotOf(agent, buffer), done, stageTag(op, agent, m), bytes)
   },
   *aux_load(op, agent, m) {
-    const { fetched, operand, rows } = op
+    const { fetched, stage, operand, rows } = op
+    if (stage) {
+      const done = { dimension: agent.dimension('reads'), epoch: ++agent.reads, view: ofOwn(agent) }
+      const first = agent.column * m.program.subtileColumns
+      for (const [part, blocks] of stage.parts.entries())
+        for (const { buffer, column } of blocks) {
+          if (first < column || first >= column + stage.columns) continue
+          const place = { operand, blocks, columns: stage.columns }
+          const slot = m.slotOf(agent, buffer, { slot: agent.held[part] })
+          m.readLater(agent, op, slot, done, stageTag(place, agent, m), bytesOfStage(place, m).get(buffer))
+        }
+    }
     if (rows) {
       const slot = m.slotOf(agent, rows.buffer)
       const tag = subtileTag(agent, m, operand)

@@ -96,6 +96,7 @@ export function checkEpilogue(tiles: Tiles): void {
         : 'none'
   const fetchedSwizzle = (name: string): Swizzle =>
     rowSwizzle(name, isAcross(name) ? layout.rowsPerWarp : subtileColumns)
+  const stageSwizzle = (name: string, columns: number): Swizzle => rowSwizzle(name, isAcross(name) ? BOX_ROWS : columns)
   const isAcross = (name: string): boolean => tiles.operand(name).order.at(-1) === domain.rows.axis
   for (const op of tiles.ops) {
     if (op.op === 'fetch_first' || op.op === 'fetch_next') {
@@ -120,14 +121,25 @@ export function checkEpilogue(tiles: Tiles): void {
       tiles.expect(`${op.op} ${op.operand}: bytes of a slot`, tiles.buffer(op.fetch.buffer).slotBytes, op.fetch.bytes)
     }
     if (op.op === 'prefetch_stage' || op.op === 'fetch_stage') {
-      const axes = axesOf(op.operand, domain.columns.axis, domain.rows.axis)
-      const box = [subtileColumns, BOX_ROWS]
-      tiles.expectMap(`${op.op} ${op.operand}`, op.map, op.operand, axes, box, rowSwizzle(op.operand, subtileColumns))
+      const ways = [
+        { axis: domain.columns.axis, box: op.columns },
+        { axis: domain.rows.axis, box: BOX_ROWS },
+      ] as const
+      const [inner, outer] = isAcross(op.operand) ? [ways[1], ways[0]] : ways
+      tiles.expectMap(
+        `${op.op} ${op.operand}`,
+        op.map,
+        op.operand,
+        axesOf(op.operand, inner.axis, outer.axis),
+        [inner.box, outer.box],
+        stageSwizzle(op.operand, op.columns),
+      )
     }
-    if (op.op === 'prefetch_stage') tiles.expect(`${op.op} ${op.operand}: columns`, op.columns, subtileColumns)
+    if (op.op === 'prefetch_stage' && layout.columns % op.columns !== 0)
+      tiles.problems.push(`${op.op} ${op.operand}: blocks of ${op.columns} columns do not make ${layout.columns}`)
     if (op.op === 'fetch_stage' || op.op === 'take_stage') checkStageBlocks(tiles, op)
     if (op.op === 'take_stage')
-      tiles.expect(`${op.op} ${op.operand}: swizzle`, op.swizzle, rowSwizzle(op.operand, subtileColumns))
+      tiles.expect(`${op.op} ${op.operand}: swizzle`, op.swizzle, stageSwizzle(op.operand, op.columns))
     const isOperand = 'operand' in op && tiles.program.source.operands.some(({ name }) => name === op.operand)
     if (isOperand && (op.op === 'aux_load' || op.op === 'load_ahead')) {
       const { axes, role } = tiles.operand(op.operand)
@@ -151,6 +163,14 @@ export function checkEpilogue(tiles: Tiles): void {
         const next = tiles.ops[tiles.ops.indexOf(op) + 1]
         const isNext = next?.op === 'load_next' && next.operand === op.operand
         tiles.expect(`${what}: loads the next`, isNext, op.ahead === 'subtile')
+      }
+      if (op.stage) {
+        const { parts, columns, swizzle } = op.stage
+        const fetches = tiles.ops.flatMap((other) => (other.op === 'fetch_stage' ? [other] : []))
+        tiles.expect(`${what}: blocks`, [parts, columns], [fetches.map(({ blocks }) => blocks), fetches[0]?.columns])
+        tiles.expect(`${what}: swizzle`, swizzle, stageSwizzle(op.operand, columns))
+        const held = tiles.ops.flatMap((other) => (other.op === 'hold_stage' ? [other.part] : []))
+        tiles.expect(`${what}: parts`, held, [...parts.keys()])
       }
       if (op.fetched) tiles.expect(`${what}: swizzle`, op.fetched.swizzle, fetchedSwizzle(op.operand))
       if (op.rows) {
@@ -221,9 +241,10 @@ export function checkEpilogue(tiles: Tiles): void {
 function checkStageBlocks(tiles: Tiles, op: StageOp): void {
   const what = `${op.op} ${op.operand}`
   const { domain, subtileColumns, layout } = tiles.program
-  const bytes = domain.rows.extent * subtileColumns * tiles.bytes(op.operand)
-  const { order, divisibility } = tiles.operand(op.operand)
-  tiles.expect(`${what}: rows at multiples of 16 bytes`, [order.at(-1), divisibility], [domain.columns.axis, 'vector'])
+  const { columns } = op
+  const bytes = domain.rows.extent * columns * tiles.bytes(op.operand)
+  tiles.expect(`${what}: rows at multiples of 16 bytes`, tiles.operand(op.operand).divisibility, 'vector')
+  tiles.expect(`${what}: sub-tiles of a block`, columns % subtileColumns, 0)
   if (op.op === 'fetch_stage') tiles.expect(`${what}: bytes`, op.bytes, op.blocks.length * bytes)
   const free = new Map<string, number>()
   for (const { buffer, offset } of op.blocks) {
@@ -236,7 +257,7 @@ function checkStageBlocks(tiles: Tiles, op: StageOp): void {
   tiles.expect(
     `${what}: columns`,
     all.flatMap(({ blocks }) => blocks.map(({ column }) => column)),
-    Array.from({ length: layout.columns / subtileColumns }, (_, i) => i * subtileColumns),
+    Array.from({ length: layout.columns / columns }, (_, i) => i * columns),
   )
 }
 

@@ -73,7 +73,11 @@ function neededBy(program: TileProgram): Set<string> {
       carries(op.operand)
     if (op.op === 'load_scales' || op.op === 'write_atoms')
       for (const leaf of leavesOf(operandNamed(source, op.operand), source)) pointer(leaf.name, true)
-    if (op.op === 'load_ahead' || op.op === 'copy_rows' || (op.op === 'aux_load' && !op.fetched && !op.ahead)) {
+    if (
+      op.op === 'load_ahead' ||
+      op.op === 'copy_rows' ||
+      (op.op === 'aux_load' && !op.fetched && !op.stage && !op.ahead)
+    ) {
       const operand = source.operands.find(({ name }) => name === op.operand)
       for (const leaf of operand ? leavesOf(operand, source) : [op.operand])
         pointer(typeof leaf === 'string' ? leaf : leaf.name, true)

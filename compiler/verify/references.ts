@@ -92,12 +92,19 @@ export function referencesOf(op: TileOp): References {
       }
     case 'prefetch_stage':
       return { maps: [op.map], operands: [op.operand] }
+    case 'hold_stage':
+      return { operands: [op.operand] }
     case 'take_stage':
       return {
         buffers: op.blocks.map(({ buffer }) => buffer),
         operands: [op.operand],
       }
     case 'aux_load': {
+      if (op.stage)
+        return {
+          buffers: op.stage.parts.flatMap((blocks) => blocks.map(({ buffer }) => buffer)),
+          operands: [op.operand],
+        }
       if (!op.fetched) return { operands: [op.operand], ...(op.rows && { buffers: [op.rows.buffer] }) }
       const { ring, buffer, barrier } = op.fetched
       return { rings: [ring], buffers: [buffer], barriers: [barrier], operands: [op.operand] }

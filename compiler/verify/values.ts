@@ -154,6 +154,8 @@ function flowOf(op: TileOp, program: TileProgram): Flow {
       return { reads: ['at', 'k'] }
     case 'fetch_stage':
       return { reads: ['at'] }
+    case 'hold_stage':
+      return { makes: [`held:${op.operand}.${op.part}`] }
     case 'take_stage':
       // The first one declares them.
       return op.blocks.some(({ column }) => column === 0)
@@ -165,7 +167,12 @@ function flowOf(op: TileOp, program: TileProgram): Flow {
       return { reads: ['at', 'row', 'col', `ahead:${op.operand}`] }
     case 'aux_load':
       return {
-        reads: ['at', ...SHAPE_READS[op.shape], ...(op.ahead ? [`ahead:${op.operand}`] : [])],
+        reads: [
+          'at',
+          ...SHAPE_READS[op.shape],
+          ...(op.ahead ? [`ahead:${op.operand}`] : []),
+          ...(op.stage?.parts.map((_, part) => `held:${op.operand}.${part}`) ?? []),
+        ],
         makes: [`v:${op.operand}`],
       }
     case 'copy_rows':

@@ -44,6 +44,8 @@ const SCHEDULES = {
   '2 parts of k': 'consumers cooperative\n tile 128x64\n parts 2\n reassociate',
   'k split in 2': 'consumers cooperative\n tile 128x64\n splits 2\n reassociate',
   transposed: 'consumers cooperative\n tile 128x32\n operands ba',
+  'held in narrow sub-tiles': 'consumers cooperative\n tile 256x112\n cluster 2x1',
+  'held transposed': 'consumers cooperative\n tile 256x160\n operands ba\n cluster 1x2',
   'transposed, 256 rows, 2 parts of k': 'consumers cooperative\n tile 256x48\n operands ba\n parts 2\n reassociate',
   'transposed, k split in 2': 'consumers cooperative\n tile 128x64\n operands ba\n splits 2\n reassociate',
 } as const
@@ -54,9 +56,17 @@ type Schedule = keyof typeof SCHEDULES
 const MET: Readonly<Record<Source, readonly Schedule[]>> = {
   chain: ['ping-pong'],
   residual: ['cooperative', '2 parts of k', 'transposed'],
-  fused: ['256 rows', 'ping-pong', 'ping-pong of 128 rows', 'transposed, k split in 2'],
+  fused: [
+    '256 rows',
+    'transposed',
+    'held in narrow sub-tiles',
+    'held transposed',
+    'ping-pong',
+    'ping-pong of 128 rows',
+    'transposed, k split in 2',
+  ],
   across: ['transposed', 'transposed, 256 rows, 2 parts of k', 'transposed, k split in 2'],
-  inputs: ['2 parts of k'],
+  inputs: ['2 parts of k', 'cooperative'],
   floats: ['k split in 2'],
   integers: ['ping-pong of 128 rows'],
   half: ['cooperative'],
@@ -151,10 +161,9 @@ describe('planning', () => {
 
   test.each([
     ['three warpgroups', 'fused', [192, 64], 'cooperative', 'ab'],
-    ['operands along m', 'fused', [128, 128], 'cooperative', 'ba'],
-    ['words', 'inputs', [128, 128], 'cooperative', 'ab'],
-    ['more than registers hold', 'chain', [128, 256], 'cooperative', 'ab'],
-    ['narrow sub-tiles', 'fused', [128, 208], 'cooperative', 'ab'],
+    ['operands along m of warpgroups that take turns', 'fused', [128, 128], 'pingpong', 'ba'],
+    ['two operands', 'inputs', [128, 128], 'cooperative', 'ab'],
+    ['narrow sub-tiles of warpgroups that take turns', 'fused', [128, 112], 'pingpong', 'ab'],
   ] as const)('%s come to slots of their own', (_, kernel, tile, consumers, operands) => {
     expect(planned(kernel, tile, consumers, operands)).toMatchObject({ behind: null })
   })
@@ -179,7 +188,7 @@ describe('planning', () => {
   })
 
   test('transposed kernels fetch columns, and leave outputs in their place', () => {
-    const { inPlace, epilogue } = planned('fused', [128, 192], 'cooperative', 'ba')
+    const { inPlace, epilogue } = planned('fused', [128, 128], 'pingpong', 'ba')
     const [C] = epilogue.aux.filter(({ fetch }) => fetch !== null)
     expect({ inPlace, ...C!.fetch }).toEqual({ inPlace: true, contiguous: 'm', swizzle: '32B', bytes: 16 * 64 * 2 })
   })

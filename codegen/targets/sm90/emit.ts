@@ -28,16 +28,13 @@ import {
   firstColumn,
   PTX_CELL,
   registersOf,
+  rowBlock,
 } from '../../pipe/fragments.ts'
 import { wgmmaName, wgmmaText, wgmmaWaitText } from './ptx.ts'
 import { emitDepthOf, emitTiles } from '../../pipe/tiles.ts'
 import { partEmitters } from '../../pipe/parts.ts'
 import { EXCHANGE_EMITTERS } from '../../pipe/exchange.ts'
 import { emitSums, SUM_EMITTERS } from './sums.ts'
-
-/** Number of a block of rows of the warpgroup in the tile. */
-const rowBlock = (c: EmitContext, block: string): string =>
-  registersOf(c).together > 1 ? `(warpgroup * ROW_BLOCKS + ${block})` : block
 
 /** First row of a warp in a block of rows. */
 function warpRow(c: EmitContext, block: string): string {
@@ -301,7 +298,7 @@ export const SM90_EMITTERS: Emitters = {
     })
   },
   take_stage(op, c) {
-    emitTakeStage(op, registersOf(c).rowBlocks, (b) => rowBlock(c, b), c)
+    emitTakeStage(op, c)
   },
   take_cells({ from }, c) {
     emitTakeCells(c, from === null ? undefined : (cells) => emitSums(from, cells, c))

@@ -3,6 +3,7 @@ import type { TileOp } from '../../ir/pipe.ts'
 import type { StageBlock } from '../../ir/pipe_epilogue.ts'
 import { guardOf } from '../../ir/walk.ts'
 import { valuesOf } from '../tensor_core/epilogue.ts'
+import type { Brought } from '../tensor_core/lower_epilogue.ts'
 import { fetchMaps } from '../tensor_core/plan.ts'
 import type { BehindPlan } from './behind.ts'
 import type { Sm90Plan } from './plan.ts'
@@ -14,8 +15,8 @@ export function prefetchBehind(plan: Sm90Plan): TileOp[] {
   const { behind } = plan
   if (behind === null) return []
   const { map } = fetchMaps(plan)[0]!
-  const columns = plan.epilogue.subtileColumns
-  return [{ op: 'prefetch_stage', operand: behind.aux.operand.name, map, columns, guard: guardIn(plan, behind) }]
+  const { aux, columns } = behind
+  return [{ op: 'prefetch_stage', operand: aux.operand.name, map, columns, guard: guardIn(plan, behind) }]
 }
 
 /** What the producer asks for behind the steps of k. */
@@ -30,16 +31,26 @@ export function fetchBehind(plan: Sm90Plan): TileOp[] {
   ])
 }
 
-/** Its elements, to registers of those who compute. */
+/** It has landed: its elements are taken to registers, or wait for the epilogue. */
 export const takeBehind = (plan: Sm90Plan): TileOp[] =>
-  (plan.behind?.parts ?? []).flatMap((blocks): TileOp[] => {
-    const { swizzle } = plan.behind!.aux.fetch!
+  (plan.behind?.parts ?? []).flatMap((blocks, part): TileOp[] => {
+    const { swizzle, held, aux } = plan.behind!
     return [
       { op: 'wait', barrier: 'full', parity: 'consumer' },
-      { op: 'take_stage', swizzle, ...blocksOf(plan, plan.behind!, blocks) },
+      held === 'stages'
+        ? { op: 'hold_stage', operand: aux.operand.name, part }
+        : { op: 'take_stage', swizzle, ...blocksOf(plan, plan.behind!, blocks) },
       { op: 'advance', ring: 'stage' },
     ]
   })
+
+/** Where the epilogue has it from. */
+export const broughtBehind = ({ behind }: Sm90Plan): [string, Brought][] => {
+  if (behind === null) return []
+  const { aux, parts, columns, swizzle, held } = behind
+  const stage = { parts: parts.map((blocks) => blocks.map((block) => ({ ...block }))), columns, swizzle }
+  return [[aux.operand.name, { before: [], from: held === 'stages' ? { stage } : { ahead: 'tile' }, then: [] }]]
+}
 
 /**
  * The stages are free when all warps of a warpgroup have read them. Other CTAs have no part in what landed there: that they are done with what these slots held
@@ -60,8 +71,8 @@ export function releaseBehind(plan: Sm90Plan): TileOp[] {
 
 const isAlone = ({ cluster }: Sm90Plan): boolean => cluster.size === 1
 
-/** Consumers that share a tile release the stages behind the epilogue, rather than wait for the next tile before it; those who take turns hold up each other. */
-export const releasesLate = (plan: Sm90Plan): boolean => plan.design.consumers === 'cooperative' && !isAlone(plan)
+/** Behind the epilogue. */
+export const releasesLate = ({ behind }: Sm90Plan): boolean => behind?.held === 'stages'
 
 /** Slots that nobody releases behind the last tile. */
 export const unreleased = (plan: Sm90Plan): number => (isAlone(plan) ? 0 : (plan.behind?.parts.length ?? 0))
@@ -69,5 +80,6 @@ export const unreleased = (plan: Sm90Plan): number => (isAlone(plan) ? 0 : (plan
 const blocksOf = (plan: Sm90Plan, behind: BehindPlan, blocks: readonly StageBlock[]) => ({
   operand: behind.aux.operand.name,
   blocks: blocks.map((block) => ({ ...block })),
+  columns: behind.columns,
   guard: guardIn(plan, behind),
 })

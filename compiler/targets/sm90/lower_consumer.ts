@@ -20,7 +20,7 @@ import { isPlain } from '../../space/domain.ts'
 import { bufferOfB } from '../tensor_core/plan.ts'
 import { copiesRows, SWIZZLE_SPAN } from '../tensor_core/operands.ts'
 import { guardOf } from '../../ir/walk.ts'
-import { releaseBehind, releasesLate, takeBehind } from './lower_behind.ts'
+import { broughtBehind, releaseBehind, releasesLate, takeBehind } from './lower_behind.ts'
 import { copiedRows, fetchRing, rowRing, slotMaps } from './memory.ts'
 import { sumOfParts } from './parts.ts'
 import { BLOCK_ROWS, type Sm90Plan } from './plan.ts'
@@ -217,11 +217,7 @@ function epilogue(plan: Sm90Plan): TileOp[] {
       },
     ]
   })
-  const behind = (plan.behind ? [plan.behind.aux] : []).map(({ operand }): [string, Brought] => [
-    operand.name,
-    { before: [], from: { ahead: 'tile' }, then: [] },
-  ])
-  const brought = new Map([...fetched, ...copied, ...behind])
+  const brought = new Map([...fetched, ...copied, ...broughtBehind(plan)])
   const staging: Staging = plan.inPlace
     ? { buffer: `smem_${fetchRing(0)}`, ring: fetchRing(0), free: null, issue: 'here' }
     : plan.storeWarps

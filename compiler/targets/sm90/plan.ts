@@ -322,7 +322,9 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
     partialBytes,
     registers,
     idleWarps,
-    ...(memory.behind && { fetchedRows: BOX_ROWS }),
+    ...(memory.behind && {
+      fetchedBox: { columns: memory.behind.columns, rows: BOX_ROWS, swizzle: memory.behind.swizzle },
+    }),
     linesAhead: memory.fetchSlots > 0 && subtiles > memory.fetchSlots,
     threads: 128 * (warpgroups + 1),
   }

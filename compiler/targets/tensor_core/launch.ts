@@ -181,9 +181,13 @@ function atomMap({ gemm }: TensorCorePlan, { operand, map, free, atoms, block }:
 function fetchMap(plan: TensorCorePlan, { operand, fetch }: AuxPlan, name: string): TensorMapRule {
   const axes = mapAxes(plan, operand, [])
   const { subtileColumns, layout } = plan.epilogue
-  const rows = [subtileColumns, plan.fetchedRows ?? layout.rowsPerWarp]
-  const box = [...(fetch!.contiguous === 'n' ? rows : rows.reverse()), 1].slice(0, axes.length)
-  return { kind: 'tensorMap', name, operand: operand.name, dtype: operand.dtype, axes, box, swizzle: fetch!.swizzle }
+  const { columns, rows, swizzle } = plan.fetchedBox ?? {
+    columns: subtileColumns,
+    rows: layout.rowsPerWarp,
+    swizzle: fetch!.swizzle,
+  }
+  const box = [...(fetch!.contiguous === 'n' ? [columns, rows] : [rows, columns]), 1].slice(0, axes.length)
+  return { kind: 'tensorMap', name, operand: operand.name, dtype: operand.dtype, axes, box, swizzle }
 }
 
 /** `rows` by one sub-tile's columns. */

@@ -16,7 +16,7 @@ import type { ReductionPlan } from './reduction.ts'
 /** An operand that others bring to shared memory: where from it is loaded, what that waits for, and what follows. */
 export interface Brought {
   readonly before: readonly TileOp[]
-  readonly from: Pick<AuxLoad, 'fetched' | 'rows' | 'ahead'>
+  readonly from: Pick<AuxLoad, 'fetched' | 'stage' | 'rows' | 'ahead'>
   readonly then: readonly TileOp[]
 }
 

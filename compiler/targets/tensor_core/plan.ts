@@ -2,6 +2,7 @@
 import type { Matmul } from '../../classes/matmul.ts'
 import type { Instance } from '../../instance.ts'
 import type { TensorProgram } from '../../ir/tensor.ts'
+import type { Swizzle } from '../../space/layout.ts'
 import type { ClusterPlan } from './cluster.ts'
 import type { EpiloguePlan } from './epilogue.ts'
 import type { AuxPlan } from './epilogue_operands.ts'
@@ -44,8 +45,8 @@ export interface TensorCorePlan extends LoopPlans {
   readonly perSm?: number
   /** Operands of the epilogue that TMA brings have more sub-tiles than slots: their lines are asked for ahead. */
   readonly linesAhead?: boolean
-  /** Rows of a box of an operand of the epilogue that TMA brings; absent: those of a warp. */
-  readonly fetchedRows?: number
+  /** Boxes of an operand of the epilogue that TMA brings; absent: sub-tiles of a warp. */
+  readonly fetchedBox?: { readonly columns: number; readonly rows: number; readonly swizzle: Swizzle }
 }
 
 /** What parts of k leave in the workspace, for the one that comes last. */
