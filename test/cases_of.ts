@@ -10,12 +10,13 @@ export const FULL = process.env['KTL_TESTS'] === 'full'
 type Case = string | readonly [string, ...unknown[]] | { readonly name: string }
 const nameOf = (one: Case): string => (typeof one === 'string' ? one : 'name' in one ? one.name : one[0])
 
-/** Cases of a table that differ in what they combine alone: from so many on, every fourth one says as much as every second one of fewer. */
+/** Cases of a table that differ in what they combine alone: of so many, every fourth or sixth one says as much as every second one of fewer. */
 const LONG = 12
+const LONGER = 24
 
-/** Of a table whose cases differ in what they combine, every second one, or every fourth one of a long table; all in the full test. */
+/** Of a table whose cases differ in what they combine, every second one, or every fourth or sixth one of a long table; all in the full test. */
 export function sampled<C>(cases: readonly C[]): readonly C[] {
-  const step = cases.length < LONG ? 2 : 4
+  const step = cases.length < LONG ? 2 : cases.length < LONGER ? 4 : 6
   return FULL ? cases : cases.filter((_, i) => i % step === 0)
 }
 

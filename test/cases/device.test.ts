@@ -15,6 +15,7 @@ import { uncovered } from './pairwise.ts'
 import { prepareCase } from './prepare.ts'
 import { GATED_CASES } from './gated_gemm.ts'
 import { GROUPED_CASES } from './grouped_gemm.ts'
+import { RESIDUAL_CASES } from './residual_gemm.ts'
 import { SPLIT_CASES } from './split_gemm.ts'
 import { STORED_CASES } from './stored_gemm.ts'
 import { ODD_CASES } from './odd_gemm.ts'
@@ -94,7 +95,7 @@ function casesOf(spec: DeviceSpec): readonly DeviceCase[] {
   return cases.filter(({ name, design }, i) => {
     if (FULL) return true
     if (COMBINED.includes(name)) return false
-    if (/^(split|columns|products): |overlap|ahead|other warps/.test(name))
+    if (/^(split|columns|products|residual): |overlap|ahead|other warps/.test(name))
       return (design.kind === 'sm100') === (spec === 'virtual-sm100')
     return i < rows.length ? i < FIRST_ROWS && i % 2 === turnOf(spec) : (i + 1) % 2 === turnOf(spec)
   })
@@ -151,7 +152,7 @@ describe('virtual-sm100', () => {
   test('in at most 72 nvcc runs, and one for each kernel of groups, of parts, of several products or of unaligned rows', () => {
     const forms = new Set(
       // Operands whose rows are padded may have another alignment.
-      [...GROUPED_CASES, ...SPLIT_CASES, ...GATED_CASES, ...UNALIGNED_CASES, ...ODD_CASES].map(
+      [...GROUPED_CASES, ...SPLIT_CASES, ...GATED_CASES, ...UNALIGNED_CASES, ...RESIDUAL_CASES, ...ODD_CASES].map(
         ({ source, design, operands }) => JSON.stringify([source, design.tile, operands]),
       ),
     )
@@ -171,6 +172,8 @@ describe('virtual-sm90', () => {
       ({ design }) => design.consumers === 'pingpong',
       ({ storeWarps }) => storeWarps,
       ({ inPlace }) => inPlace,
+      ({ behind }) => behind?.held === 'stages',
+      ({ behind }) => behind?.held === 'registers',
       ({ splits }) => splits === 4,
       ({ splits, cluster }) => splits > 1 && cluster.size > splits,
       ({ rowBlocks }) => rowBlocks === 2,

@@ -11,6 +11,7 @@ import { pairwise, type Row } from './pairwise.ts'
 import { GATED_CASES } from './gated_gemm.ts'
 import { GROUPED_CASES } from './grouped_gemm.ts'
 import { ODD_CASES } from './odd_gemm.ts'
+import { RESIDUAL_CASES } from './residual_gemm.ts'
 import { SPLIT_CASES } from './split_gemm.ts'
 import { STORED_CASES } from './stored_gemm.ts'
 import { UNALIGNED_CASES } from './unaligned_gemm.ts'
@@ -94,6 +95,7 @@ export function sm100GemmCases(): DeviceCase[] {
     ...GATED_CASES,
     ...UNALIGNED_CASES,
     ...ODD_CASES,
+    ...RESIDUAL_CASES,
   ]
 }
 

@@ -207,7 +207,7 @@ test('work that nobody waits for stays bounded', async () => {
 })
 
 test('thousands of mutants of PTX, memory and launches do no harm', () => {
-  const count = FULL ? 6000 : 3000
+  const count = FULL ? 6000 : 2000
   const corpus = join(root, 'native', 'tests', 'corpus')
   const texts = readdirSync(corpus).map((name) => join(corpus, name))
   const output = execFileSync(

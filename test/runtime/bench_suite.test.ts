@@ -72,7 +72,7 @@ describe('what is drawn', () => {
 describe('the command on a virtual device', () => {
   test('times ktl alone, and says so; records, a page, a file', async () => {
     const [html, out] = [path.join(folder, 'suite.html'), path.join(folder, 'suite.txt')]
-    const args = [...SUITE, '--seed', '3', '--count', '4', '--types', 'bf16,f32', '--most-extent', '48']
+    const args = [...SUITE, '--seed', '3', '--count', '4', '--types', 'bf16,f32', '--most-extent', '48', '--top', '2']
     const ended = await ktl([...args, '--html', html, '--out', out])
     expect([ended.status, ended.stderr]).toEqual([0, `report written to ${html}\nreport written to ${out}\n`])
     expect(ended.stdout).toBe(readFileSync(out, 'utf8'))
@@ -84,7 +84,7 @@ describe('the command on a virtual device', () => {
     expect(page.match(/<circle /g)).toHaveLength(4)
     expect(page).toContain('Modelled by the virtual device, not measured')
     expect(page).not.toMatch(/https?:|src=|@import|url\(|NaN|Infinity/)
-    const lines = records(await command([...args, '--json', '--top', '2']))
+    const lines = records(await command([...args, '--json']))
     expect(lines.map(({ kind }) => kind)).toEqual(['problem', 'problem', 'problem', 'problem', 'suite'])
     const [{ tried, instance, ...first }] = lines as [Record<string, unknown>]
     expect(first).toMatchObject({ theirs: null, ratio: null, right: null, modelledCycles: expect.any(Number) })
