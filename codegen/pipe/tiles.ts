@@ -55,7 +55,7 @@ const depthOfTile = (at: string): string => `max((${at}.k_end - ${at}.k + TILE_K
 
 function emitDepth(c: EmitContext): void {
   if (c.program.domain.parts !== undefined) return emitShare(c)
-  if (c.program.domain.sums) c.out.line(`const u32 k_first = 0, k_last = ${depthOfTile('at')};`)
+  if (c.program.domain.sums) c.out.line(`[[maybe_unused]] const u32 k_first = 0, k_last = ${depthOfTile('at')};`)
 }
 
 /** Statements that declare `k_tiles`: of the tile of the next CTA from `cta` on, which another warpgroup computes. */

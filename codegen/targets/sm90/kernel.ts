@@ -19,7 +19,7 @@ export const SM90_TEXT: TargetText = {
         break
       }
     if (rowBlocks * products > 1 || together > 1)
-      define(`ROW_BLOCKS = ${rowBlocks}`, 'blocks of 64 rows of a consumer warpgroup')
+      define(`ROW_BLOCKS [[maybe_unused]] = ${rowBlocks}`, 'blocks of 64 rows of a consumer warpgroup')
   },
   prologue({ out, program: { cluster } }) {
     // From one lane: known to be the same in all of a warp, so that what depends on it, as the stages of warpgroups that take turns and their

@@ -273,7 +273,7 @@ ktl__golden(
               #pragma unroll
               for (u32 i = 0; i < 4; ++i) {
                 u16* const row = first + i * 8 * pitch;
-                const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % 16 / 2;
+                [[maybe_unused]] const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % 16 / 2;
                 const int skipped = static_cast<u32>(reinterpret_cast<u64>(row)) % 32 == 0 ? 0 : 2 - static_cast<int>(static_cast<u32>(reinterpret_cast<u64>(row)) % 32 / 16);
                 const int behind = STEP_N * 2 / 16 + skipped;
                 const int piece = static_cast<int>(column) / 8 + w;
@@ -289,7 +289,7 @@ ktl__golden(
               #pragma unroll
               for (u32 i = 0; i < 4; ++i) {
                 u16* const row = first + i * 8 * pitch;
-                const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % 16 / 2;
+                [[maybe_unused]] const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % 16 / 2;
                 const int skipped = static_cast<u32>(reinterpret_cast<u64>(row)) % 32 == 0 ? 0 : 2 - static_cast<int>(static_cast<u32>(reinterpret_cast<u64>(row)) % 32 / 16);
                 const int behind = STEP_N * 2 / 16 + skipped;
                 const int piece = static_cast<int>(column) / 8 + w;
@@ -301,7 +301,7 @@ ktl__golden(
                   #pragma unroll
                   for (u32 i = 0; i < 4; ++i) {
                     u16* const row = first + i * 8 * pitch;
-                    const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % 16 / 2;
+                    [[maybe_unused]] const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % 16 / 2;
                     #pragma unroll
                     for (int j = 0; j < 2; ++j) {
                       const int e = static_cast<int>(w) + j * 4;
@@ -311,7 +311,7 @@ ktl__golden(
                   #pragma unroll
                   for (u32 i = 0; i < 4; ++i) {
                     u16* const row = first + i * 8 * pitch;
-                    const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % 16 / 2;
+                    [[maybe_unused]] const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % 16 / 2;
                     #pragma unroll
                     for (int j = 0; j < 2; ++j) {
                       const int e = static_cast<int>(w) + j * 4;
@@ -327,7 +327,7 @@ ktl__golden(
               #pragma unroll
               for (u32 i = 0; i < 4; ++i) {
                 u16* const row = first + i * 8 * pitch;
-                const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % 16 / 2;
+                [[maybe_unused]] const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % 16 / 2;
                 const int skipped = static_cast<u32>(reinterpret_cast<u64>(row)) % 32 == 0 ? 0 : 2 - static_cast<int>(static_cast<u32>(reinterpret_cast<u64>(row)) % 32 / 16);
                 const int behind = STEP_N * 2 / 16 + skipped;
                 [[maybe_unused]] const int others = at.n > 0 ? max(0, skipped * 8 - static_cast<int>(column)) : begins ? before : 0;
@@ -341,7 +341,7 @@ ktl__golden(
                 #pragma unroll
                 for (u32 i = 0; i < 4; ++i) {
                   u16* const row = first + i * 8 * pitch;
-                  const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % 16 / 2;
+                  [[maybe_unused]] const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % 16 / 2;
                   const int skipped = static_cast<u32>(reinterpret_cast<u64>(row)) % 32 == 0 ? 0 : 2 - static_cast<int>(static_cast<u32>(reinterpret_cast<u64>(row)) % 32 / 16);
                   const int behind = STEP_N * 2 / 16 + skipped;
                   [[maybe_unused]] const int others = at.n > 0 ? max(0, skipped * 8 - static_cast<int>(column)) : begins ? before : 0;
@@ -356,7 +356,7 @@ ktl__golden(
                 #pragma unroll
                 for (u32 i = 0; i < 4; ++i) {
                   u16* const row = first + i * 8 * pitch;
-                  const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % 16 / 2;
+                  [[maybe_unused]] const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % 16 / 2;
                   const int skipped = static_cast<u32>(reinterpret_cast<u64>(row)) % 32 == 0 ? 0 : 2 - static_cast<int>(static_cast<u32>(reinterpret_cast<u64>(row)) % 32 / 16);
                   const int behind = STEP_N * 2 / 16 + skipped;
                   [[maybe_unused]] const int others = at.n > 0 ? max(0, skipped * 8 - static_cast<int>(column)) : begins ? before : 0;
@@ -374,7 +374,7 @@ ktl__golden(
                 #pragma unroll
                 for (u32 i = 0; i < 4; ++i) {
                   u16* const row = first + i * 8 * pitch;
-                  const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % 16 / 2;
+                  [[maybe_unused]] const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % 16 / 2;
                   const int skipped = static_cast<u32>(reinterpret_cast<u64>(row)) % 32 == 0 ? 0 : 2 - static_cast<int>(static_cast<u32>(reinterpret_cast<u64>(row)) % 32 / 16);
                   const int behind = STEP_N * 2 / 16 + skipped;
                   [[maybe_unused]] const int others = at.n > 0 ? max(0, skipped * 8 - static_cast<int>(column)) : begins ? before : 0;
@@ -389,7 +389,7 @@ ktl__golden(
                 #pragma unroll
                 for (u32 i = 0; i < 4; ++i) {
                   u16* const row = first + i * 8 * pitch;
-                  const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % 16 / 2;
+                  [[maybe_unused]] const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % 16 / 2;
                   const int skipped = static_cast<u32>(reinterpret_cast<u64>(row)) % 32 == 0 ? 0 : 2 - static_cast<int>(static_cast<u32>(reinterpret_cast<u64>(row)) % 32 / 16);
                   const int behind = STEP_N * 2 / 16 + skipped;
                   [[maybe_unused]] const int others = at.n > 0 ? max(0, skipped * 8 - static_cast<int>(column)) : begins ? before : 0;

@@ -320,7 +320,7 @@ ktl__golden(
                 #pragma unroll
                 for (u32 i = 0; i < 4; ++i) {
                   u16* const row = first + i * 4 * pitch;
-                  const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % 16 / 2;
+                  [[maybe_unused]] const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % 16 / 2;
                   const int skipped = static_cast<u32>(reinterpret_cast<u64>(row)) % 32 == 0 ? 0 : 2 - static_cast<int>(static_cast<u32>(reinterpret_cast<u64>(row)) % 32 / 16);
                   const int behind = STEP_N * 2 / 16 + skipped;
                   const int piece = static_cast<int>(column) / 8 + w;
@@ -336,7 +336,7 @@ ktl__golden(
                 #pragma unroll
                 for (u32 i = 0; i < 4; ++i) {
                   u16* const row = first + i * 4 * pitch;
-                  const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % 16 / 2;
+                  [[maybe_unused]] const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % 16 / 2;
                   const int skipped = static_cast<u32>(reinterpret_cast<u64>(row)) % 32 == 0 ? 0 : 2 - static_cast<int>(static_cast<u32>(reinterpret_cast<u64>(row)) % 32 / 16);
                   const int behind = STEP_N * 2 / 16 + skipped;
                   const int piece = static_cast<int>(column) / 8 + w;
@@ -348,7 +348,7 @@ ktl__golden(
                     #pragma unroll
                     for (u32 i = 0; i < 4; ++i) {
                       u16* const row = first + i * 4 * pitch;
-                      const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % 16 / 2;
+                      [[maybe_unused]] const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % 16 / 2;
                       #pragma unroll
                       for (int j = 0; j < 1; ++j) {
                         const int e = static_cast<int>(w) + j * 8;
@@ -358,7 +358,7 @@ ktl__golden(
                     #pragma unroll
                     for (u32 i = 0; i < 4; ++i) {
                       u16* const row = first + i * 4 * pitch;
-                      const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % 16 / 2;
+                      [[maybe_unused]] const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % 16 / 2;
                       #pragma unroll
                       for (int j = 0; j < 1; ++j) {
                         const int e = static_cast<int>(w) + j * 8;
@@ -374,7 +374,7 @@ ktl__golden(
                 #pragma unroll
                 for (u32 i = 0; i < 4; ++i) {
                   u16* const row = first + i * 4 * pitch;
-                  const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % 16 / 2;
+                  [[maybe_unused]] const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % 16 / 2;
                   const int skipped = static_cast<u32>(reinterpret_cast<u64>(row)) % 32 == 0 ? 0 : 2 - static_cast<int>(static_cast<u32>(reinterpret_cast<u64>(row)) % 32 / 16);
                   const int behind = STEP_N * 2 / 16 + skipped;
                   [[maybe_unused]] const int others = at.n > 0 ? max(0, skipped * 8 - static_cast<int>(column)) : begins ? before : 0;
@@ -388,7 +388,7 @@ ktl__golden(
                   #pragma unroll
                   for (u32 i = 0; i < 4; ++i) {
                     u16* const row = first + i * 4 * pitch;
-                    const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % 16 / 2;
+                    [[maybe_unused]] const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % 16 / 2;
                     const int skipped = static_cast<u32>(reinterpret_cast<u64>(row)) % 32 == 0 ? 0 : 2 - static_cast<int>(static_cast<u32>(reinterpret_cast<u64>(row)) % 32 / 16);
                     const int behind = STEP_N * 2 / 16 + skipped;
                     [[maybe_unused]] const int others = at.n > 0 ? max(0, skipped * 8 - static_cast<int>(column)) : begins ? before : 0;
@@ -403,7 +403,7 @@ ktl__golden(
                   #pragma unroll
                   for (u32 i = 0; i < 4; ++i) {
                     u16* const row = first + i * 4 * pitch;
-                    const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % 16 / 2;
+                    [[maybe_unused]] const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % 16 / 2;
                     const int skipped = static_cast<u32>(reinterpret_cast<u64>(row)) % 32 == 0 ? 0 : 2 - static_cast<int>(static_cast<u32>(reinterpret_cast<u64>(row)) % 32 / 16);
                     const int behind = STEP_N * 2 / 16 + skipped;
                     [[maybe_unused]] const int others = at.n > 0 ? max(0, skipped * 8 - static_cast<int>(column)) : begins ? before : 0;
@@ -421,7 +421,7 @@ ktl__golden(
                   #pragma unroll
                   for (u32 i = 0; i < 4; ++i) {
                     u16* const row = first + i * 4 * pitch;
-                    const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % 16 / 2;
+                    [[maybe_unused]] const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % 16 / 2;
                     const int skipped = static_cast<u32>(reinterpret_cast<u64>(row)) % 32 == 0 ? 0 : 2 - static_cast<int>(static_cast<u32>(reinterpret_cast<u64>(row)) % 32 / 16);
                     const int behind = STEP_N * 2 / 16 + skipped;
                     [[maybe_unused]] const int others = at.n > 0 ? max(0, skipped * 8 - static_cast<int>(column)) : begins ? before : 0;
@@ -436,7 +436,7 @@ ktl__golden(
                   #pragma unroll
                   for (u32 i = 0; i < 4; ++i) {
                     u16* const row = first + i * 4 * pitch;
-                    const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % 16 / 2;
+                    [[maybe_unused]] const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % 16 / 2;
                     const int skipped = static_cast<u32>(reinterpret_cast<u64>(row)) % 32 == 0 ? 0 : 2 - static_cast<int>(static_cast<u32>(reinterpret_cast<u64>(row)) % 32 / 16);
                     const int behind = STEP_N * 2 / 16 + skipped;
                     [[maybe_unused]] const int others = at.n > 0 ? max(0, skipped * 8 - static_cast<int>(column)) : begins ? before : 0;

@@ -18,7 +18,7 @@ constexpr u32 CLUSTER_M = 1, CLUSTER_N = 1, CLUSTER = 1;  // CTAs of a cluster a
 constexpr u32 TMA_BYTES = 32768;  // what TMA brings for one stage of a CTA
 constexpr u32 ROWS_PER_WARP = 16;  // of the tile in the lanes of an epilogue warp
 constexpr u32 CELLS = 64;  // accumulator registers of each thread for 64 rows: f32
-constexpr u32 ROW_BLOCKS = 1;  // blocks of 64 rows of a consumer warpgroup
+constexpr u32 ROW_BLOCKS [[maybe_unused]] = 1;  // blocks of 64 rows of a consumer warpgroup
 constexpr u64 A_LAYOUT = 0x4000404000010000;  // matrix descriptor: LBO 16, SBO 1024, 128B swizzle
 constexpr u64 B_LAYOUT = 0x4000404000010000;  // matrix descriptor: LBO 16, SBO 1024, 128B swizzle
 

@@ -18,7 +18,7 @@ constexpr u32 CLUSTER_M = 1, CLUSTER_N = 1, CLUSTER = 1;  // CTAs of a cluster a
 constexpr u32 TMA_BYTES = 32768;  // what TMA brings for one stage of a CTA
 constexpr u32 ROWS_PER_WARP = 16;  // of the tile in the lanes of an epilogue warp
 constexpr u32 CELLS = 64;  // accumulator registers of each thread for 64 rows: f32
-constexpr u32 ROW_BLOCKS = 1;  // blocks of 64 rows of a consumer warpgroup
+constexpr u32 ROW_BLOCKS [[maybe_unused]] = 1;  // blocks of 64 rows of a consumer warpgroup
 constexpr u64 A_LAYOUT = 0x4000404002000000;  // matrix descriptor: LBO 8192, SBO 1024, 128B swizzle
 constexpr u64 B_LAYOUT = 0x4000404002000000;  // matrix descriptor: LBO 8192, SBO 1024, 128B swizzle
 
@@ -204,7 +204,7 @@ ktl__golden(
     const u32 smem_b_first = static_cast<u32>(smem_descriptor(smem + SMEM_B, B_LAYOUT));
     TileOrigin at = tile_origin(first_work, units_m, units_n, tile_group, op_off, op_off_l, L, K);
     for (u32 cta = first_work; cta < works; cta += gridDim.x) {
-      const u32 k_first = 0, k_last = max((at.k_end - at.k + TILE_K - 1) / TILE_K, 1);
+      [[maybe_unused]] const u32 k_first = 0, k_last = max((at.k_end - at.k + TILE_K - 1) / TILE_K, 1);
       float acc[64];
       for (u32 k = k_first; k < k_last; ++k) {
         mbarrier_wait(smem + FULL + 8 * stage, stage_phase);
@@ -276,7 +276,7 @@ ktl__golden(
     if (warp == 8 && elect_one()) {
       for (u32 cta = first_work; cta < works; cta += gridDim.x) {
         const TileOrigin at = tile_origin(cta, units_m, units_n, tile_group, op_off, op_off_l, L, K);
-        const u32 k_first = 0, k_last = max((at.k_end - at.k + TILE_K - 1) / TILE_K, 1);
+        [[maybe_unused]] const u32 k_first = 0, k_last = max((at.k_end - at.k + TILE_K - 1) / TILE_K, 1);
         for (u32 k = k_first; k < k_last; ++k) {
           mbarrier_wait(smem + EMPTY + 8 * stage, stage_phase ^ 1);
           mbarrier_arrive_expect_tx(smem + FULL + 8 * stage, TMA_BYTES);
@@ -298,7 +298,7 @@ ktl__golden(
       const u32 warpgroup = warp - 9;  // that it serves
       for (u32 cta = first_work; cta < works; cta += gridDim.x) {
         const TileOrigin at = tile_origin(cta, units_m, units_n, tile_group, op_off, op_off_l, L, K);
-        const u32 k_first = 0, k_last = max((at.k_end - at.k + TILE_K - 1) / TILE_K, 1);
+        [[maybe_unused]] const u32 k_first = 0, k_last = max((at.k_end - at.k + TILE_K - 1) / TILE_K, 1);
         #pragma unroll 1
         for (u32 block = 0; block < 1; ++block) {
           #pragma unroll 1
