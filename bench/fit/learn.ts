@@ -26,17 +26,20 @@ const FILES = [
   'all_h200_after', 'all_h200_shallow', 'all_h200_slow', 'all_h200_few', 'all_h200_ragged', 'all_h200_ragged_mid', 'all_h200_random', 'all_h200_more',
   'all_h200_first', 'sm90_h200_outputs', 'sm90_h200_mid', 'sm90_h200_long_k', 'sm80_h200_short', 'sm80_h200_deep', 'suites_h200',
   'sm90_h200_sectors', 'all_h200_sectors', 'all_h200_elements', 'sm80_h200_elements', 'all_h200_turns', 'all_h200_behind',
+  'all_h200_held',
 ] as const // prettier-ignore
-const BEHIND = ['all_h200_behind']
+const HELD = ['all_h200_held']
+const BEHIND = ['all_h200_behind', ...HELD]
 const ELEMENTS = ['all_h200_elements', 'sm80_h200_elements', 'all_h200_turns', ...BEHIND]
 /**
  * Kernels that have changed, and the files since: times before are not taught. Outputs leave some widths of SM90 in rows of more sectors; SM80 kernels load
- * elements of operands ahead, and those of SM90 have them come through the ring of stages.
+ * elements of operands ahead, and those of SM90 have them come through the ring of stages, where cooperative ones leave them.
  */
 const CHANGES: readonly { readonly since: readonly string[]; readonly changed: (row: KernelRow) => boolean }[] = [
   { since: ['sm90_h200_sectors', 'all_h200_sectors', ...ELEMENTS], changed: storesOtherwise },
   { since: ELEMENTS, changed: ({ plan }) => plan.kind === 'sm80' && plan.elements.length > 0 },
   { since: BEHIND, changed: ({ plan }) => plan.kind === 'sm90' && plan.behind !== null },
+  { since: HELD, changed: ({ plan }) => plan.kind === 'sm90' && plan.behind?.held === 'stages' },
 ]
 const KINDS: readonly LearnedKind[] = ['sm80', 'sm90']
 /** Of each kind. Of 16 to 120 the first choices are alike; more of them choose more kernels that nobody has timed. */
