@@ -22,6 +22,7 @@ const SHARING = [
     'discovery_where',
     'epilogue_*',
     'exact_ranking',
+    'few_ranking',
     'formats',
     'forms',
     'graph',

@@ -26,7 +26,7 @@ const FILES = [
   'all_h200_after', 'all_h200_shallow', 'all_h200_slow', 'all_h200_few', 'all_h200_ragged', 'all_h200_ragged_mid', 'all_h200_random', 'all_h200_more',
   'all_h200_first', 'sm90_h200_outputs', 'sm90_h200_mid', 'sm90_h200_long_k', 'sm80_h200_short', 'sm80_h200_deep', 'suites_h200',
   'sm90_h200_sectors', 'all_h200_sectors', 'all_h200_elements', 'sm80_h200_elements', 'all_h200_turns', 'all_h200_behind',
-  'all_h200_held',
+  'all_h200_held', 'sm90_h200_columns',
 ] as const // prettier-ignore
 const HELD = ['all_h200_held']
 const BEHIND = ['all_h200_behind', ...HELD]

@@ -181,8 +181,10 @@ export const SM90_CONSTANTS = {
    * move so many bytes in; and outputs. Stated: such operands were 10 % slower in rows of 256 bytes than in those of 1,024 where nothing else
    * counts, and outputs of sums of 8.
    */
-  page: 40,
+  page: 20,
   pageStored: 65,
+  /** k tiles through which tiles that begin together ask for the same rows. With `page` to 30 products of up to 64 rows or columns and a long k, and 120 drawn ones. */
+  inStep: 100,
   /** How much longer the tiles of a cluster that lie beside each other make the rows of outputs: 15776x50160x112 takes 676 us in clusters of 4x1, 567 of 1x4. */
   pairs: 0.5,
   /** Of outputs whose rows begin within a sector, what each end of a row of a cluster's tiles costs: bytes that DRAM could have written. To 42 drawn products. */
@@ -289,7 +291,7 @@ export function estimateSm90(
   const sums = plan.exchange === null ? 0 : cut * exchangedBytes(plan.exchange, cluster.size)
   const spilt = 2 * Math.max(0, sums - costs.partsHeld)
   // All tiles at once, each from the beginning of k.
-  const inStep = waves === 1 && splits * parts === 1
+  const inStep = waves === 1 && splits * parts === 1 ? Math.min(1, costs.inStep / kTiles) : 0
   const stored = plan.epilogue.outputs.reduce((bytes, { operand }) => bytes + bytesOf(operand, extents), 0)
   const dram =
     start +
@@ -334,17 +336,17 @@ const acrossBytes = ({ epilogue, gemm }: Sm90Plan, extents: Extents, costs: Sm90
     .filter(({ shape, fetch, operand }) => shape === 'full' && fetch && operand.order.at(-1) === gemm.m)
     .reduce((sum, { operand }) => sum + costs.fetchAcross * bytesOf(operand, extents), 0)
 
-/** What DRAM loses by rows that are far apart; those of tiles that are `inStep` follow each other, and those of a cluster's tiles in part. */
+/** What DRAM loses by rows that are far apart; those of tiles follow each other for a share `inStep` of their k, and those of a cluster's tiles in part. */
 function farApart(
   { a, b, gemm, tile, cluster, epilogue }: Sm90Plan,
-  inStep: boolean,
+  inStep: number,
   extents: Extents,
   costs: Sm90Constants,
 ): number {
   const [m, n] = cluster.shape
   const along = (ofM: number, ofN: number): Readonly<Record<string, number>> => ({
-    [gemm.m]: inStep ? Infinity : ofM,
-    [freeAxis(gemm, 'n')]: inStep ? Infinity : ofN,
+    [gemm.m]: ofM / (1 - inStep),
+    [freeAxis(gemm, 'n')]: ofN / (1 - inStep),
   })
   const beside = (ctas: number): number => 1 + costs.pairs * (ctas - 1)
   const loaded = [a, ...b].map(({ operand }) => operand)
