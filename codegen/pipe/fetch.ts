@@ -1,4 +1,4 @@
-/** Operands of the epilogue that TMA brings to shared memory, a ring of sub-tiles for each warp, ahead of their use. */
+/** Operands of the epilogue that TMA brings to shared memory ahead of their use: to a ring of sub-tiles for each warp, or to stages, which it reads where they lie. */
 import { DTYPES } from '../../compiler/dtypes.ts'
 import type { TensorOperand } from '../../compiler/ir/tensor.ts'
 import type { AuxLoad, EpilogueOp, Fetched, HeldStages } from '../../compiler/ir/pipe_epilogue.ts'
