@@ -10,13 +10,12 @@ export const FULL = process.env['KTL_TESTS'] === 'full'
 type Case = string | readonly [string, ...unknown[]] | { readonly name: string }
 const nameOf = (one: Case): string => (typeof one === 'string' ? one : 'name' in one ? one.name : one[0])
 
-/** Cases of a table that differ in what they combine alone: of so many, every fourth or sixth one says as much as every second one of fewer. */
-const LONG = 12
-const LONGER = 24
+/** Of cases of a table that differ in what they combine alone: below so many, every so manieth one; the last for longer tables. */
+const STEPS = [[6, 2], [12, 3], [24, 5], [Infinity, 6]] as const // prettier-ignore
 
-/** Of a table whose cases differ in what they combine, every second one, or every fourth or sixth one of a long table; all in the full test. */
+/** Of a table whose cases differ in what they combine, every second one, or of a longer one fewer of them; all in the full test. */
 export function sampled<C>(cases: readonly C[]): readonly C[] {
-  const step = cases.length < LONG ? 2 : cases.length < LONGER ? 4 : 6
+  const step = STEPS.find(([below]) => cases.length < below)![1]
   return FULL ? cases : cases.filter((_, i) => i % step === 0)
 }
 
