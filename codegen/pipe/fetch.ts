@@ -24,11 +24,10 @@ export function boxPlace(operand: string, m: string, n: string, c: EmitContext):
 /** Asks for sub-tile `index` into slot `slot` (CUDA texts). */
 function request({ operand, fetch }: FetchOp, index: string, slot: string, c: EmitContext): void {
   const { columns } = c.program.layout
-  const { together } = c.program.registers!
   const { slots } = ringOf(c.program, fetch.ring)
   const perBlock = columns / c.program.subtileColumns
   const where = note(c, `TMA load ${operand}`)
-  const block = together > 1 ? `(warpgroup * ROW_BLOCKS + ${index} / ${perBlock})` : `${index} / ${perBlock}`
+  const block = rowBlock(c, `${index} / ${perBlock}`)
   const place = `(warp * ${slots} + ${slot})`
   c.out.line(`const u32 barrier = smem + ${constant(fetch.barrier)} + 8 * ${place};`, where)
   c.out.line(call(c, 'mbarrier_arrive_expect_tx', 'barrier', fetch.bytes), where)

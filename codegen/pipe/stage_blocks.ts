@@ -57,7 +57,7 @@ export function emitFetchStage(op: OpOf<'fetch_stage'>, c: EmitContext): void {
 }
 
 export function emitHoldStage(op: OpOf<'hold_stage'>, c: EmitContext): void {
-  c.out.line(`const u32 ${heldSlot(op.operand, op.part, c)} = stage;`)
+  c.out.line(`const u32 ${heldSlot(op.operand, op.part, c)} = ${op.ring};`)
 }
 
 /** By ldmatrix, 16 columns at a time. */

@@ -141,7 +141,7 @@ export type EpilogueOp =
       readonly bytes: number
     })
   /** Notes the slot of a part that has landed: it stays there for the epilogue. */
-  | { readonly op: 'hold_stage'; readonly operand: string; readonly part: number }
+  | { readonly op: 'hold_stage'; readonly operand: string; readonly part: number; readonly ring: string }
   /** Those of the lane to registers as words; 0 where the guard is. */
   | (OfStage & { readonly op: 'take_stage'; readonly swizzle: Swizzle })
   /** Asks TMA for the first sub-tiles of an operand, as many as its ring holds. */

@@ -341,7 +341,7 @@ function printOp(op: TileOp): string {
       return `${op.op} ${op.operand} by ${map} -> ${buffer}[${ring}] on ${barrier}, ${bytes} B, ${subtiles} in a tile${guarded(op.guard)}`
     }
     case 'hold_stage':
-      return `hold_stage ${op.operand} part ${op.part}`
+      return `hold_stage ${op.operand} part ${op.part} in ${op.ring}`
     case 'prefetch_stage':
       return `prefetch_stage ${op.operand} by ${op.map}, ${op.columns} columns in a step of k${guarded(op.guard)}`
     case 'fetch_stage':

@@ -90,9 +90,8 @@ export const EPILOGUE = {
       m.writeLater(agent, op, m.slotOf(agent, buffer), landing(agent, barrier), stageTag(op, agent, m), bytes)
     m.signal(agent, op, barrier, 0, -op.bytes)
   },
-  hold_stage(op, agent, m) {
-    const ring = m.buffer('smem_a').ring!
-    agent.held[op.part] = agent.ring(ring).slot
+  hold_stage(op, agent) {
+    agent.held[op.part] = agent.ring(op.ring).slot
   },
   take_stage(op, agent, m) {
     const done = { dimension: agent.dimension('reads'), epoch: ++agent.reads, view: ofOwn(agent) }

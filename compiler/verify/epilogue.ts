@@ -169,6 +169,7 @@ export function checkEpilogue(tiles: Tiles): void {
         const fetches = tiles.ops.flatMap((other) => (other.op === 'fetch_stage' ? [other] : []))
         tiles.expect(`${what}: blocks`, [parts, columns], [fetches.map(({ blocks }) => blocks), fetches[0]?.columns])
         tiles.expect(`${what}: swizzle`, swizzle, stageSwizzle(op.operand, columns))
+        if (isAcross(op.operand)) tiles.expect(`${what}: columns by matrices`, tiles.bytes(op.operand), 2)
         const held = tiles.ops.flatMap((other) => (other.op === 'hold_stage' ? [other.part] : []))
         tiles.expect(`${what}: parts`, held, [...parts.keys()])
       }
@@ -243,7 +244,10 @@ function checkStageBlocks(tiles: Tiles, op: StageOp): void {
   const { domain, subtileColumns, layout } = tiles.program
   const { columns } = op
   const bytes = domain.rows.extent * columns * tiles.bytes(op.operand)
-  tiles.expect(`${what}: rows at multiples of 16 bytes`, tiles.operand(op.operand).divisibility, 'vector')
+  const { order, divisibility } = tiles.operand(op.operand)
+  tiles.expect(`${what}: rows at multiples of 16 bytes`, divisibility, 'vector')
+  if (op.op === 'take_stage')
+    tiles.expect(`${what}: rows of a sub-tile`, [order.at(-1), columns], [domain.columns.axis, subtileColumns])
   tiles.expect(`${what}: sub-tiles of a block`, columns % subtileColumns, 0)
   if (op.op === 'fetch_stage') tiles.expect(`${what}: bytes`, op.bytes, op.blocks.length * bytes)
   const free = new Map<string, number>()

@@ -115,13 +115,10 @@ export class Machine {
     const { columns } = program.layout
     const fetched = program.buffers.some((b) => b.per?.owner === 'warp' && b.ring !== null && this.#isFetched(b.ring))
     // The sub-tiles of a tile are alike: a few show how their slots are used again.
-    const ops = [...opsOf(program)]
-    const isWalkedTwice = ops.some(({ op }) => op === 'for_blocks')
-    const isHeld = ops.some(({ op }) => op === 'hold_stage')
+    // But for those that are walked twice, and what lies in stages for all of them.
+    const isWhole = [...opsOf(program)].some(({ op }) => op === 'for_blocks' || op === 'hold_stage')
     const most =
-      fetched || isWalkedTwice || isHeld
-        ? Infinity
-        : Math.max(3, ...program.buffers.filter((b) => b.per).map((b) => b.slots + 1))
+      fetched || isWhole ? Infinity : Math.max(3, ...program.buffers.filter((b) => b.per).map((b) => b.slots + 1))
     const count = Math.min(columns / program.subtileColumns, most)
     this.subtileColumns = Array.from({ length: count }, (_, i) => i)
     this.rowBlocks = program.registers?.rowBlocks ?? 1

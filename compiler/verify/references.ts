@@ -93,7 +93,7 @@ export function referencesOf(op: TileOp): References {
     case 'prefetch_stage':
       return { maps: [op.map], operands: [op.operand] }
     case 'hold_stage':
-      return { operands: [op.operand] }
+      return { operands: [op.operand], rings: [op.ring] }
     case 'take_stage':
       return {
         buffers: op.blocks.map(({ buffer }) => buffer),

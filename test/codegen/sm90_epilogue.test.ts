@@ -156,6 +156,7 @@ describe('planning', () => {
     ['operands along m of warpgroups that take turns', 'fused', [128, 128], 'pingpong', 'ba'],
     ['two operands', 'inputs', [128, 128], 'cooperative', 'ab'],
     ['narrow sub-tiles of warpgroups that take turns', 'fused', [128, 112], 'pingpong', 'ab'],
+    ['more than registers hold of warpgroups that take turns', 'residual', [64, 256], 'pingpong', 'ab'],
   ] as const)('%s come to slots of their own', (_, kernel, tile, consumers, operands) => {
     expect(planned(kernel, tile, consumers, operands)).toMatchObject({ behind: null })
   })

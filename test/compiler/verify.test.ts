@@ -66,6 +66,7 @@ const MXFP8 = 'sm100 mxfp8 tiles'
 const MXFP8_PLAIN = 'sm100 mxfp8 plain pairs clc'
 const OVERLAP = 'sm80 tiles that overlap'
 const OVERLAP_PAIRS = 'sm100 tiles of pairs that overlap'
+const HELD = 'sm90 fused behind k in two stages'
 const CLC = 'sm100 cluster 4x2 fallback clc'
 
 describe('what stands in the program', () => {
@@ -112,6 +113,10 @@ describe('what stands in the program', () => {
     ['pieces of tiles that overlap', OVERLAP_PAIRS, (p) => ((p.domain.columns as { step?: number }).step! -= 4, p.source.operands[1]!.order = ['k', 'n']), 'tma_load B: tiles that are 44 apart begin within pieces of its rows'],
     ['blocks of tiles that overlap', OVERLAP_PAIRS, (p) => (p.source.operands[1]!.blocks = [32, 1]), 'tma_load B: tiles that are 48 apart cut its blocks'],
     ['what rows leave for the next sub-tile', OVERLAP_PAIRS, (p) => (find(p, 'row_store').carry! += 16), 'row_store D: what is carried does not fit a slot of smem_d'],
+    ['rows that are taken from stages', 'sm90 fused behind k', (p) => (p.source.operands.find(({ name }) => name === 'C')!.order = ['n', 'm']), 'take_stage C: rows of a sub-tile is ["m",64], not ["n",64]'],
+    ['sub-tiles that are taken from stages', 'sm90 fused behind k', (p) => (find(p, 'take_stage').columns = 32), 'take_stage C: rows of a sub-tile is ["n",32], not ["n",64]'],
+    ['bytes of columns that are left in stages', HELD, (p) => ((p.source.operands.find(({ name }) => name === 'C')!.order = ['n', 'm']), (p.source.operands.find(({ name }) => name === 'C')!.dtype = 'f32')), 'aux_load C: columns by matrices is 4, not 2'],
+    ['slots of stages that are held', HELD, (p) => (find(p, 'hold_stage').ring = 'spent'), 'aux_load: reads smem_a[0], which holds something else'],
     ['architectures', PAIR, (p) => (p.target = 'sm_90a'), 'sm100 has no sm_90a'],
   ])('%s', (_, name, edit, problem) => expect(edited(name, edit)).toContain(problem)) // prettier-ignore
 

@@ -38,7 +38,7 @@ export const takeBehind = (plan: Sm90Plan): TileOp[] =>
     return [
       { op: 'wait', barrier: 'full', parity: 'consumer' },
       held === 'stages'
-        ? { op: 'hold_stage', operand: aux.operand.name, part }
+        ? { op: 'hold_stage', operand: aux.operand.name, part, ring: 'stage' }
         : { op: 'take_stage', swizzle, ...blocksOf(plan, plan.behind!, blocks) },
       { op: 'advance', ring: 'stage' },
     ]
@@ -48,7 +48,7 @@ export const takeBehind = (plan: Sm90Plan): TileOp[] =>
 export const broughtBehind = ({ behind }: Sm90Plan): [string, Brought][] => {
   if (behind === null) return []
   const { aux, parts, columns, swizzle, held } = behind
-  const stage = { parts: parts.map((blocks) => blocks.map((block) => ({ ...block }))), columns, swizzle }
+  const stage = { parts: parts.map(copiesOf), columns, swizzle }
   return [[aux.operand.name, { before: [], from: held === 'stages' ? { stage } : { ahead: 'tile' }, then: [] }]]
 }
 
@@ -71,15 +71,18 @@ export function releaseBehind(plan: Sm90Plan): TileOp[] {
 
 const isAlone = ({ cluster }: Sm90Plan): boolean => cluster.size === 1
 
-/** Behind the epilogue. */
+/** Behind the epilogue, which reads it in its stages; those who take turns would hold up each other. */
 export const releasesLate = ({ behind }: Sm90Plan): boolean => behind?.held === 'stages'
 
 /** Slots that nobody releases behind the last tile. */
 export const unreleased = (plan: Sm90Plan): number => (isAlone(plan) ? 0 : (plan.behind?.parts.length ?? 0))
 
+/** Each operation has its own. */
+const copiesOf = (blocks: readonly StageBlock[]): StageBlock[] => blocks.map((block) => ({ ...block }))
+
 const blocksOf = (plan: Sm90Plan, behind: BehindPlan, blocks: readonly StageBlock[]) => ({
   operand: behind.aux.operand.name,
-  blocks: blocks.map((block) => ({ ...block })),
+  blocks: copiesOf(blocks),
   columns: behind.columns,
   guard: guardIn(plan, behind),
 })
