@@ -7,6 +7,7 @@ import { measureProblem, prefetch, type SuiteOptions, type SuiteResult } from '.
 import { Peer } from '../bench/suite/peer.ts'
 import type { Problem } from '../bench/suite/problem.ts'
 import { shareOfRoof, suiteHtml, suiteText, summaryOf, wrongOf, type SuiteFailure, type SuiteReport } from '../bench/suite/report.ts' // prettier-ignore
+import { FLOOR } from '../bench/suite/turns.ts'
 import { createTimer } from '../bench/timer.ts'
 import type { Device } from '../devices/device.ts'
 import { openDevice, type DeviceSpec } from '../devices/open.ts'
@@ -22,6 +23,7 @@ export interface SuiteCommand {
   readonly seed: number
   readonly rounds: number
   readonly top?: number
+  readonly search?: number
   readonly count?: number
   readonly types?: readonly SuiteTypeName[]
   readonly plain?: boolean
@@ -51,7 +53,7 @@ export async function benchSuite(command: SuiteCommand, context: Context): Promi
     const found = timer.kind === 'measured' ? await findPeer(device, command.python) : { peer: null, said: 'alone: times are modelled' } // prettier-ignore
     peer = found.peer
     checkRoom(device, problems, limits, peer === null ? 1 : 2)
-    const options: SuiteOptions = { device, timer, peer, tried: command.top ?? 1, rounds: command.rounds, seed: command.seed, signal } // prettier-ignore
+    const options: SuiteOptions = { device, timer, peer, tried: command.top ?? 1, ...(command.search !== undefined && { searched: command.search }), rounds: command.rounds, seed: command.seed, signal } // prettier-ignore
     const peak = peakOf(deviceKey(device))
     const results: SuiteResult[] = []
     const failures: SuiteFailure[] = []
@@ -77,7 +79,7 @@ export async function benchSuite(command: SuiteCommand, context: Context): Promi
       `suite     random, seed ${command.seed}: ${problems.length} problems, extents to ${limits.extent}, FLOP to ${limits.operations}, bytes to ${limits.bytes}`,
       `device    ${deviceKey(device)} (${device.arch}, ${device.smCount} SMs)`,
       `against   ${found.said}`,
-      `times     ${timer.kind}; ${options.tried === 1 ? 'the instance that callers get' : `the fastest of the first ${options.tried} instances`}, ${options.rounds} rounds`,
+      `times     ${timer.kind}; ${options.tried === 1 ? 'the instance that callers get' : `the fastest of the first ${options.tried} instances`}${command.search === undefined ? '' : `, of ${command.search} where that is below ${FLOOR.toFixed(2)}`}, ${options.rounds} rounds`,
     ]
     const report: SuiteReport = { head, results, failures, tried: options.tried, times: timer.kind, cyclesPerMs: timer.cyclesPerMs, peak } // prettier-ignore
     await tell(report, command, context)

@@ -42,7 +42,7 @@ export class GuardedTensor {
   async changedBytes(): Promise<number> {
     const { dtype, shape, strides } = this.tensor
     const { bits } = DTYPES[dtype]
-    const image = Uint8Array.from(await this.#memory.toBytes())
+    const image = await this.image()
     const blank = (element: number): void =>
       void image.fill(PATTERN, Math.floor((element * bits) / 8), Math.ceil(((element + 1) * bits) / 8))
     const visit = (axis: number, element: number): void => {
@@ -51,6 +51,16 @@ export class GuardedTensor {
     }
     visit(0, this.#offset)
     return image.reduce((count, byte) => count + (byte === PATTERN ? 0 : 1), 0)
+  }
+
+  /** All bytes, those beside the elements included. */
+  async image(): Promise<Uint8Array> {
+    return Uint8Array.from(await this.#memory.toBytes())
+  }
+
+  /** As if nothing had been written. */
+  async reset(): Promise<void> {
+    await this.#memory.copyFrom(new Uint8Array(this.#memory.shape[0]!).fill(PATTERN))
   }
 
   free(): void {

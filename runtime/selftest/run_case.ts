@@ -32,6 +32,8 @@ export interface CaseResult {
   readonly check: CheckResult
   /** Bytes beside the tensors' elements that the kernel has changed. */
   readonly changedBytes: number
+  /** Further launches whose outputs were not the same bytes. */
+  readonly otherBytes: number
   readonly compileMs: number
   readonly runMs: number
 }
@@ -43,6 +45,13 @@ export interface PreparedCase {
   /** null: the device has no kernel of the design. */
   readonly kernel: KtlKernel | null
   readonly guards: readonly GuardedTensor[]
+  /** Those of `guards` that the kernel writes. */
+  readonly outputs: readonly GuardedTensor[]
+}
+
+export interface CaseOptions extends KernelRunOptions {
+  /** Launches, of which all have to give the same bytes. Default: 1. */
+  readonly launches?: number
 }
 
 const SEED = 7
@@ -59,6 +68,7 @@ function extentOf({ axes }: KernelFamily, { extents }: DeviceCase, axis: string,
 export async function prepareCase(device: Device, testCase: DeviceCase): Promise<PreparedCase> {
   const family = familyOf(testCase)
   const guards: GuardedTensor[] = []
+  const outputs: GuardedTensor[] = []
   const make = async (
     name: string,
     role: 'input' | 'output',
@@ -75,6 +85,7 @@ export async function prepareCase(device: Device, testCase: DeviceCase): Promise
       ...(order && { order: order.map((axis) => axes.indexOf(axis)) }),
     })
     guards.push(guard)
+    if (role === 'output') outputs.push(guard)
     if (role === 'input')
       await guard.tensor.copyFrom(
         layout.values ?? randomValues(dtype, elementCount(shape), seedOf(SEED, name), testCase.inputs),
@@ -119,7 +130,7 @@ export async function prepareCase(device: Device, testCase: DeviceCase): Promise
   const args = new KernelArguments({ family }, { ...bindings, epilogue })
   const [designed] = getKernels(args, { limit: 1, metadataFilter: designFilter(testCase) })
   const kernel = designed ?? substitute(testCase, Array.from(getKernels(args)))
-  return { case: testCase, args, kernel: kernel instanceof KtlKernel ? kernel : null, guards }
+  return { case: testCase, args, kernel: kernel instanceof KtlKernel ? kernel : null, guards, outputs }
 }
 
 /**
@@ -162,29 +173,56 @@ function axesOf(axes: readonly string[], { extents }: DeviceCase, without: reado
  * reject, as from `kernel.run`.
  */
 export async function runCase(
-  { case: testCase, args, kernel, guards }: PreparedCase,
-  options: KernelRunOptions = {},
+  { case: testCase, args, kernel, guards, outputs }: PreparedCase,
+  { launches = 1, ...options }: CaseOptions = {},
 ): Promise<CaseResult> {
   try {
-    const { check, compileMs, runMs } = await verify(kernel!, args, options)
+    const { artifact, check, compileMs, runMs } = await verify(kernel!, args, options)
+    const again = () => kernel!.run(args, { ...options, artifact })
+    const otherBytes = await otherLaunches(outputs, launches - 1, again)
     let changedBytes = 0
     for (const guard of guards) changedBytes += await guard.changedBytes()
     const equal = testCase.inputs !== 'integers' || check.maxError === 0
-    const pass = check.pass && equal && changedBytes === 0
-    const text = describe(check, changedBytes)
+    const pass = check.pass && equal && changedBytes === 0 && otherBytes === 0
+    const parts = [describe(check, changedBytes)]
+    if (launches > 1)
+      parts.push(
+        otherBytes === 0
+          ? `${launches} launches alike`
+          : `${otherBytes} of ${launches} launches gave other bytes than the first`,
+      )
     return {
       name: testCase.name,
       pass,
       kernelName: kernel!.metadata.kernelName,
-      text,
+      text: parts.join('; '),
       check,
       changedBytes,
+      otherBytes,
       compileMs,
       runMs,
     }
   } finally {
     guards.forEach((guard) => guard.free())
   }
+}
+
+/** How many of `count` launches, each into memory as it was at first, leave other bytes than those that are there. */
+async function otherLaunches(
+  outputs: readonly GuardedTensor[],
+  count: number,
+  launch: () => Promise<unknown>,
+): Promise<number> {
+  const images = (): Promise<Uint8Array[]> => Promise.all(outputs.map((output) => output.image()))
+  const first = count > 0 ? await images() : []
+  let others = 0
+  for (let i = 0; i < count; i++) {
+    for (const output of outputs) await output.reset()
+    await launch()
+    const bytes = await images()
+    if (!bytes.every((image, j) => Buffer.compare(image, first[j]!) === 0)) others++
+  }
+  return others
 }
 
 function describe({ maxError, worst, failures, compared }: CheckResult, changedBytes: number): string {

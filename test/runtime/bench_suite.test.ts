@@ -209,6 +209,28 @@ describe('against the other side', () => {
     expect((await compareWith({ ours: sideOf('ktl', [20]), rival: sideOf('library', [30]) }, 1)).first.median).toBe(20)
   })
 
+  test('a problem that is still below its floor is searched further', async () => {
+    const device = await openDevice('virtual-sm90')
+    const timer = createTimer(device)
+    const [problem] = drawProblems({ count: 1, seed: 3, plain: true, limits: { extent: 24, operations: 2 ** 14, bytes: 1e5 } })! // prettier-ignore
+    const peer = new Peer({ script: 'bench/gpu/cublas.py', fake: true })
+    const measureAgainst = async (milliseconds: number) => {
+      peer.round = (_, launches) => Promise.resolve(Array<number>(launches).fill(milliseconds))
+      return measureProblem(problem!, { device, timer, peer, tried: 2, searched: 5, rounds: 1, seed: 4, signal: new AbortController().signal }) // prettier-ignore
+    }
+    try {
+      const [slow, fast] = [await measureAgainst(1e-9), await measureAgainst(1)]
+      expect([slow.tried.length, fast.tried.length]).toEqual([5, 2])
+      expect(slow.ours.median).toBe(Math.min(...slow.tried.map((one) => one.milliseconds)))
+      const report: SuiteReport = { head: [], results: [slow], failures: [], tried: 2, times: 'modelled', cyclesPerMs: timer.cyclesPerMs, peak: null } // prettier-ignore
+      expect(suiteText(report)).toContain(`Searched further\n  ${problem!.name}: 5 instances\n`)
+      expect(suiteText({ ...report, results: [fast] })).not.toContain('Searched further')
+    } finally {
+      peer.quit()
+      await device.close()
+    }
+  })
+
   test('no PyTorch: which Python failed, and how', async () => {
     expect(existsSync('/nonexistent/python')).toBe(false)
     const gone = new Peer({ python: '/nonexistent/python' })

@@ -1,7 +1,10 @@
 /** `ktl run` and what it needs: devices, nvcc, the cache; and the commands that compile. */
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
+import { openDevice } from '../../runtime/index.ts'
+import { prepareCase, runCase } from '../../runtime/selftest/run_case.ts'
+import { deviceCases } from '../../runtime/selftest/table.ts'
 import { FULL, sampled, part } from '../cases_of.ts'
 import { folder, ktl, lastLine, records } from './cli.ts'
 import { command } from './command.ts'
@@ -335,9 +338,20 @@ describe('inspect', () => {
 
 describe('selftest', () => {
   test('a part of the table', async () => {
-    const ended = await ktl(['selftest', '--device', 'virtual-sm100', '--filter', 'tensor-core path', '--limit', '2'])
+    const ended = await ktl([
+      'selftest',
+      '--device',
+      'virtual-sm100',
+      '--filter',
+      'tensor-core path',
+      '--limit',
+      '2',
+      '--launches',
+      '3',
+    ])
     expect([ended.status, ended.stderr]).toEqual([0, ''])
     expect(ended.stdout).toContain('2 of 2 cases pass on virtual-sm100')
+    expect(ended.stdout.match(/; 3 launches alike$/gm)).toHaveLength(2)
     expect(lastLine(ended)).toBe('PASS')
   })
   test('a device without the designs of the table runs its own', async () => {
@@ -345,5 +359,17 @@ describe('selftest', () => {
     expect(ended.status).toBe(0)
     expect(records(ended).at(-1)).toMatchObject({ kind: 'summary', pass: true, passed: 2, kernels: 2 })
     expect(records(ended)[0]!.kernelName).toContain('_sm90_')
+  })
+  test('launches that give other bytes than the first one fail', async () => {
+    const device = await openDevice('virtual-sm90')
+    const prepared = await prepareCase(device, (await deviceCases())[0]!)
+    const kernel = prepared.kernel!
+    let launched = 0
+    const run = kernel.run.bind(kernel)
+    // The second of three writes nothing.
+    vi.spyOn(kernel, 'run').mockImplementation(async (...args) => (++launched === 2 ? null! : await run(...args)))
+    const { pass, otherBytes, text } = await runCase(prepared, { launches: 3 })
+    expect([pass, otherBytes, text]).toEqual([false, 1, 'max error 0; 1 of 3 launches gave other bytes than the first'])
+    await device.close()
   })
 })

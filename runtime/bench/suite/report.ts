@@ -6,6 +6,7 @@ import { page, section } from '../report.ts'
 import { geomean, median, quantile, type Summary } from '../statistics.ts'
 import type { SuiteResult } from './measure.ts'
 import type { Problem } from './problem.ts'
+import { FLOOR } from './turns.ts'
 
 export interface SuiteFailure {
   readonly problem: Problem
@@ -17,7 +18,7 @@ export interface SuiteReport {
   readonly head: readonly string[]
   readonly results: readonly SuiteResult[]
   readonly failures: readonly SuiteFailure[]
-  /** Instances for each problem. */
+  /** Instances for each problem; of some that were slow more, see `SuiteOptions.searched`. */
   readonly tried: number
   readonly times: 'measured' | 'modelled'
   readonly cyclesPerMs: number | null
@@ -48,7 +49,6 @@ export interface ChoiceSummary {
   readonly worst: number
 }
 
-const BELOW = 0.9
 const WORST = 10
 
 /** The least time that the data sheet allows, over the time taken; null: of a device that ktl does not know. */
@@ -93,7 +93,7 @@ export function summaryOf(report: SuiteReport): SuiteSummary | null {
     median: median(values),
     low: quantile(values, 0.05),
     worst: Math.min(...values),
-    below: values.filter((value) => value < BELOW).length,
+    below: values.filter((value) => value < FLOOR).length,
     first: report.tried > 1 ? choiceSummary(found.known.map(({ result }) => choiceOf(result))) : null,
   }
 }
@@ -140,7 +140,7 @@ function quantileTable(summary: SuiteSummary): Table {
   const rows = [[value, String(problems), ratio(geomean), ratio(median), ratio(low), ratio(worst), String(below)]]
   if (first)
     rows.push(['first choice / ktl', String(problems), ratio(first.geomean), ratio(first.median), ratio(first.high), ratio(first.worst), '']) // prettier-ignore
-  return { header: ['what', 'problems', 'geomean', 'median', '5 % worst', 'worst', `below ${BELOW.toFixed(2)}`], rows }
+  return { header: ['what', 'problems', 'geomean', 'median', '5 % worst', 'worst', `below ${FLOOR.toFixed(2)}`], rows }
 }
 
 function worstOf(report: SuiteReport): readonly SuiteResult[] {
@@ -166,6 +166,9 @@ export function suiteText(report: SuiteReport): string {
   if (results.length > 0) parts.push(text(tableOf(results, report)))
   if (failures.length > 0)
     parts.push(`Not measured\n${failures.map(({ problem, reason }) => `  ${problem.name}: ${reason}`).join('\n')}`)
+  const searched = results.filter(({ tried }) => tried.length > report.tried)
+  if (searched.length > 0)
+    parts.push(`Searched further\n${searched.map(({ problem, tried }) => `  ${problem.name}: ${tried.length} instances`).join('\n')}`) // prettier-ignore
   const worst = worstOf(report)
   if (worst.length > 0) parts.push(`The ${worst.length} worst\n${text(tableOf(worst, report))}`)
   if (summary) parts.push(text(quantileTable(summary)))

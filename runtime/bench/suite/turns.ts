@@ -38,7 +38,7 @@ export async function middleBelow<T>(
 }
 
 /** Of a rival's time over ours. */
-const FLOOR = 0.9
+export const FLOOR = 0.9
 
 interface Field {
   readonly ours: Contestant
@@ -53,6 +53,9 @@ interface Compared {
   /** null: there is no rival. */
   readonly theirs: Summary | null
 }
+
+export const isBelowFloor = ({ ours, theirs }: Pick<Compared, 'ours' | 'theirs'>): boolean =>
+  theirs !== null && theirs.median / ours.median < FLOOR
 
 /** `count` rounds of each. */
 export async function compareWith({ ours, first = null, rival = null }: Field, count: number): Promise<Compared> {

@@ -45,7 +45,7 @@ interface BenchOptions extends ArgumentOptions, Omit<SuiteCommand, 'device' | 's
 const SUITE_TYPE_NAMES = Object.keys(SUITE_TYPES) as SuiteTypeName[]
 
 /** Options by what they belong to; others are of both. */
-const OF_SUITE = ['count', 'types', 'plain', 'mostExtent', 'mostFlop', 'mostBytes', 'python', 'out']
+const OF_SUITE = ['count', 'types', 'plain', 'mostExtent', 'mostFlop', 'mostBytes', 'python', 'search', 'out']
 const WITH_SUITE = [...OF_SUITE, 'suite', 'device', 'top', 'rounds', 'seed', 'html', 'json']
 
 /** Instances that `--tune` compares unless `--top` or `--all` says otherwise. */
@@ -95,6 +95,11 @@ export const addBench: AddCommand = (program, context, finish) => {
     )
     .option('--most-flop <n>', 'of a suite: of each problem; default: 2^41', powerOption('--most-flop', 2, 2 ** 52))
     .option('--most-bytes <n>', 'of a suite: of each problem; default: 8e9', powerOption('--most-bytes', 3, 2 ** 46))
+    .option(
+      '--search <n>',
+      'of a suite: the first n instances of a problem below 0.90 of the library, measured once more',
+      integerOption('--search', 1, 1e6),
+    )
     .option('--python <command>', 'of a suite: the Python that has PyTorch; default: python3')
     .option('--html <file>', 'write a page with a roofline, quantiles and the table there too')
     .option('--out <file>', 'of a suite: write the report there too')

@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os'
 import { KtlError } from '../../../grammar/diagnostics.ts'
 import type { Device } from '../../devices/device.ts'
 import { openDevice, type DeviceSpec } from '../../devices/open.ts'
@@ -14,6 +15,7 @@ interface SelftestOptions {
   readonly device: DeviceSpec
   readonly filter?: string
   readonly limit: number
+  readonly launches: number
 }
 
 export const addSelftest: AddCommand = (program, context, finish) => {
@@ -24,9 +26,13 @@ export const addSelftest: AddCommand = (program, context, finish) => {
     .option('--device <device>', 'auto, virtual-sm100, virtual-sm90, cuda, cuda:N', deviceOption, 'auto')
     .option('--filter <text>', 'only cases whose name contains it')
     .option('--limit <n>', 'only the first n', integerOption('--limit', 1, 1e6), 1e6)
+    .option('--launches <n>', 'of each case; all have to give the same bytes', integerOption('--launches', 1, 1e6), 1)
     .option('--json', 'a JSON line for each case')
     .action(async (options: SelftestOptions) => finish(await selftest(options, context)))
 }
+
+/** Cases whose kernels are compiled while another one runs. */
+const AHEAD = Math.max(1, Math.floor(availableParallelism() / 2))
 
 interface Tally {
   pass: number
@@ -34,7 +40,10 @@ interface Tally {
   readonly kernels: Set<string>
 }
 
-async function selftest({ device: spec, filter, limit }: SelftestOptions, context: Context): Promise<ExitCode> {
+async function selftest(
+  { device: spec, filter, limit, launches }: SelftestOptions,
+  context: Context,
+): Promise<ExitCode> {
   const { out, signal } = context
   const cases = (await deviceCases())
     .filter(({ name }) => filter === undefined || name.includes(filter))
@@ -50,13 +59,13 @@ async function selftest({ device: spec, filter, limit }: SelftestOptions, contex
   const tally: Tally = { pass: 0, failed: [], kernels: new Set() }
   const progress = out.progress('selftest', 'cases')
   try {
-    let next = begin(device, cases[0]!, signal)
+    const begun: Promise<PreparedCase>[] = []
     for (const [i, testCase] of cases.entries()) {
-      const current = next
-      await current.catch(() => {})
-      // nvcc works on the next kernel while this one runs.
-      if (i + 1 < cases.length) next = begin(device, cases[i + 1]!, signal)
-      await runOne(testCase, current, tally, context)
+      // nvcc works on the next kernels while this one runs.
+      while (begun.length < Math.min(i + 1 + AHEAD, cases.length))
+        begun.push(begin(device, cases[begun.length]!, signal))
+      await begun[i]!.catch(() => {})
+      await runOne(testCase, begun[i]!, launches, tally, context)
       progress.update(i + 1, cases.length)
     }
   } finally {
@@ -76,6 +85,7 @@ function begin(device: Device, testCase: DeviceCase, signal: AbortSignal): Promi
 async function runOne(
   testCase: DeviceCase,
   preparing: Promise<PreparedCase>,
+  launches: number,
   tally: Tally,
   { out, signal }: Context,
 ): Promise<void> {
@@ -92,8 +102,11 @@ async function runOne(
       return report(false, 'no kernel supports it on this device')
     }
     tally.kernels.add(prepared.kernel.metadata.kernelName)
-    const { pass, kernelName, text, check, changedBytes, compileMs, runMs } = await runCase(prepared, { signal })
-    out.record('case', { name, pass, kernelName, maxError: check.maxError, changedBytes, compileMs, runMs })
+    const { pass, kernelName, text, check, changedBytes, otherBytes, compileMs, runMs } = await runCase(prepared, {
+      signal,
+      launches,
+    })
+    out.record('case', { name, pass, kernelName, maxError: check.maxError, changedBytes, otherBytes, compileMs, runMs })
     report(pass, text)
   } catch (error) {
     // What is missing on the machine, and Ctrl-C, end the run; the rest is this case's failure.
