@@ -15,12 +15,15 @@ import { PACKED, POSITIONS, TEAMS } from './device/ragged.ts'
 interface DeviceFunction {
   readonly name: string
   readonly text: string
+  /** Functions and types that it names. */
   readonly calls: readonly string[]
 }
 
+/** Types that have no function beside them go by their own names. */
 function parse(text: string): DeviceFunction {
-  const [name, ...calls] = [...new Set(text.match(/\bktl_\w+(?=\()/g))] as [string, ...string[]]
-  return { name, text, calls }
+  const code = text.replaceAll(/\/\/.*/g, '')
+  const [name] = (code.match(/\bktl_\w+(?=\()/) ?? code.match(/\bktl_\w+/))!
+  return { name, text, calls: [...new Set(code.match(/\bktl_\w+/g))].filter((other) => other !== name) }
 }
 
 const FUNCTIONS: ReadonlyMap<string, DeviceFunction> = new Map(

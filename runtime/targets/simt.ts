@@ -9,6 +9,7 @@ import {
   pieceOf,
   sharersOf,
   sharingWarps,
+  rowsApart,
   rowsAtOnce,
   stepsOfWarp,
   underWay,
@@ -60,10 +61,10 @@ export const SIMT_CONSTANTS = {
   elements: 48,
   /**
    * Of what DRAM delivers: rows read from their start to their end, and short runs of many rows, both where they are aligned and where they begin anywhere.
-   * Those that begin anywhere are of 130 drawn problems on an H200 (seed 1209).
+   * Short ones that begin anywhere are of 130 drawn problems on an H200 (seed 1209).
    */
   rows: 1.02,
-  unaligned: 0.51,
+  unaligned: 1.15,
   runs: 1.48,
   runsUnaligned: 0.95,
   /** What the few cost of DRAM, where it is they that are large. */
@@ -75,14 +76,11 @@ export const SIMT_CONSTANTS = {
   /** Until what threads have summed of a tile is stored, and from there through the workspace, for each of the parts that come one after the other. */
   meeting: 2330,
   exchange: 3530,
-  /**
-   * Latencies of memory: of a chunk along k and across it, one after the other; of a round of unaligned loads on tensor cores, where the few lie along k
-   * and across it.
-   */
+  /** Latencies of memory: of a chunk along k and across it, one after the other. */
   chunk: 1.18,
   across: 2.7,
-  round: 4.1,
-  roundAcross: 5.21,
+  /** For the pieces of which rows that begin anywhere have a part. With `unaligned`, to 40 problems of an H200 (seed 1237). */
+  ends: 2000,
   /** Patches: for an element of a factor on its way to shared memory, for one of a result, and for a cycle of its arithmetic. */
   load: 60,
   store: 10,
@@ -117,20 +115,24 @@ function estimateVector(
   const isAligned = ({ order, dtype }: TensorOperand): boolean => (of([order.at(-1)!]) * DTYPES[dtype].bits) % 128 === 0
   const aligned = isAligned(matrix)
   const turns = Math.ceil((form.few === null ? 1 : of([form.few])) / few)
-  const steps = Math.ceil(of([over]) / (along === 'over' ? count : 1))
+  // Rows that begin behind the first byte of a piece have perhaps one more.
+  const steps = along === 'many' ? of([over]) : Math.ceil((of([over]) + (aligned ? 0 : count - 1)) / count)
   const slots = sharingWarps(form, steps)
   const columns = along === 'many' ? (lanesOf(form) - (aligned ? 0 : 1)) * each : (warps / slots) * each
-  const tiles = of(form.batch) * turns * Math.ceil(of([form.many]) / columns)
+  const apart = along === 'many' ? 1 : rowsApart(of([over]) * DTYPES[matrix.dtype].storageBytes)
+  const ofMany =
+    Math.floor(of([form.many]) / (columns * apart)) * apart + Math.min(apart, of([form.many]) % (columns * apart))
+  const tiles = of(form.batch) * turns * (along === 'many' ? Math.ceil(of([form.many]) / columns) : ofMany)
   const chunk = along === 'many' ? rowsAtOnce(form) : slots * stepsOfWarp(form)
   const chunks = Math.max(1, Math.ceil(steps / chunk))
   const ctas = Math.max(1, sharersOf(form, tiles, chunks))
   // What a warp issues for a chunk, and the CTAs of the SM that has most.
   const slow = node.type === 'f64' ? machine.fmaF32 / machine.fmaF64 : 1
-  const [own, other] = [aligned ? costs.piece : costs.window, fewInstructions(form, costs)]
+  const [own, other] = [aligned || along === 'over' ? costs.piece : costs.window, fewInstructions(form, costs)]
   const pieces = along === 'many' ? underWay(form) : multiply === 'mma' ? 8 : each
   const issued =
     multiply === 'mma'
-      ? pieces * (own + 2 * Math.ceil(few / 8)) + mmaSteps(form, true) * Math.ceil(few / 8) * other
+      ? pieces * (own + 2 * Math.ceil(few / 8)) + mmaSteps(form) * Math.ceil(few / 8) * other
       : pieces * (own + count * (few * slow + 1)) + (along === 'over' ? few * other : pieces * few * 3)
   const share = (tiles * chunks) / ctas
   const perSm = Math.ceil(ctas / machine.sms)
@@ -140,16 +142,7 @@ function estimateVector(
   const found = bytesOf(matrix, extents) < machine.dirtyBytes ? 0.5 : 0
   const others = (costs.scattered - 1) * bytesOf(vectors, extents)
   const traffic = trafficBytes(program, extents) + (1 - found) * again + others
-  // Along k rows that begin anywhere are read in two halves, one after the other.
-  const halves = along === 'over' && !aligned ? 2 : 1
-  // On tensor cores they come in rounds that wait for each other, and for elements of the few where those lie across k.
-  const ofWarp = Math.min(stepsOfWarp(form), Math.ceil(steps / slots))
-  const rounds =
-    multiply === 'mma' && !aligned
-      ? Math.ceil(ofWarp / (4 * mmaSteps(form, false))) *
-        (vectors.order.at(-1) === over ? costs.round : costs.roundAcross)
-      : 1
-  const moving = (ctas * threads * 16 * pieces) / halves
+  const moving = ctas * threads * 16 * pieces
   const rate = Math.min(
     machine.streamBytes *
       (along === 'many' ? (aligned ? costs.runs : costs.runsUnaligned) : aligned ? costs.rows : costs.unaligned),
@@ -160,9 +153,7 @@ function estimateVector(
     'cuda cores': issue,
     // Chunks of a CTA come one after the other.
     loads: Math.max(
-      share *
-        (along === 'many' ? costs.across + few / 8 : Math.max(costs.chunk * halves, rounds)) *
-        machine.loadLatency,
+      share * (along === 'many' ? costs.across + few / 8 : costs.chunk) * machine.loadLatency,
       share * warps * perSm * l1Cycles(form, aligned),
     ),
     // The few, for each CTA.
@@ -178,6 +169,7 @@ function estimateVector(
     machine.launchCycles +
     machine.loadLatency +
     Math.ceil(tiles / ctas) * meeting +
+    (along === 'over' && !aligned ? costs.ends : 0) +
     exchange +
     longest
   const microseconds = (cycles / machine.clock) * 1e6
@@ -185,14 +177,13 @@ function estimateVector(
   return { microseconds, boundBy, text }
 }
 
-/** Of a warp for a chunk, on tensor cores: windows are two loads. */
+/** Of a warp for a chunk, on tensor cores: windows of the few are two loads. */
 function l1Cycles(form: SimtVector, aligned: boolean): number {
   const { multiply, vectors, over, extents } = form
   if (multiply === 'fma') return 0
-  const each = aligned ? ROWS_OF_LOAD : 2 * ROWS_OF_LOAD
   const sets = Math.ceil(extents[0] / 8)
-  const few = vectors.order.at(-1) === over ? each : 4 * ROWS_OF_LOAD
-  return 8 * each + mmaSteps(form, true) * sets * few
+  const few = ROWS_OF_LOAD * (vectors.order.at(-1) !== over ? 4 : aligned ? 1 : 2)
+  return 8 * ROWS_OF_LOAD + mmaSteps(form) * sets * few
 }
 
 /** Instructions for a piece of the few. */

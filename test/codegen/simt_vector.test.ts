@@ -25,13 +25,13 @@ const NK = { B: 'lnk' } as const
 
 /** l, m, n, k: rows that begin anywhere, ends of pieces within them, sums longer than a turn of all threads. */
 const CASES: readonly (readonly [string, Case])[] = [
-  ['k contiguous, one row', { a: 'bf16', out: 'f32', vector: rows(1), orders: NK, extents: [2, 1, 7, 2101] }],
-  ['k contiguous, more rows than a CTA has', { a: 'f16', out: 'f16', vector: rows(4), orders: NK, extents: [1, 6, 9, 77] }],
+  ['k contiguous, one row', { a: 'bf16', out: 'f32', vector: rows(1), orders: NK, extents: [2, 1, 7, 2101], padding: 0 }],
+  ['k contiguous, more rows than a CTA has', { a: 'f16', out: 'f16', vector: rows(4), orders: NK, extents: [1, 6, 9, 77], padding: 0 }],
   ['n contiguous, one row', { a: 'bf16', out: 'f32', vector: rows(1), extents: [2, 1, 69, 531] }],
   ['bytes, n contiguous, four rows', { a: 'e4m3', out: 'f32', vector: rows(4), extents: [1, 5, 71, 65] }],
   ['n contiguous, eight rows', { a: 'f16', out: 'f32', vector: rows(8), extents: [1, 8, 37, 65] }],
   ['columns: A is the matrix, along m', { a: 'bf16', out: 'f32', vector: columns(4), orders: { A: 'lkm' }, extents: [1, 41, 3, 66] }],
-  ['32 bits', { a: 'f32', out: 'f32', vector: rows(1), orders: NK, extents: [1, 1, 5, 1029] }],
+  ['32 bits', { a: 'f32', out: 'f32', vector: rows(1), orders: NK, extents: [1, 1, 5, 1029], padding: 2 }],
   ['tf32, n contiguous', { a: 'tf32', out: 'f32', vector: rows(4), extents: [1, 2, 19, 65] }],
   ['64 bits, eight rows, n contiguous', { a: 'f64', out: 'f64', vector: rows(8), extents: [1, 3, 11, 65] }],
   ['two types of bytes, eight rows', { a: 'u8', b: 'i8', out: 'i32', vector: rows(8), orders: NK, extents: [1, 7, 5, 140] }],
@@ -46,7 +46,9 @@ const CASES: readonly (readonly [string, Case])[] = [
   ['tensor cores, aligned, the few by elements', { a: 'f16', out: 'f32', vector: rows(1), orders: { A: 'mkl', B: 'lnk' }, extents: [2, 1, 40, 512], padding: 0 }],
   ['tensor cores, 16 of the few, transposed', { a: 'f16', out: 'f16', vector: columns(16), extents: [1, 37, 9, 213] }],
   ['tensor cores, the few in pairs, parts of k', { a: 'bf16', out: 'f32', vector: columns(8), extents: [1, 70, 8, 1000], padding: 0 }],
-  ['tensor cores, more of the few than a CTA has', { a: 'bf16', out: 'f32', vector: rows(16), orders: NK, extents: [1, 21, 150, 901] }],
+  ['tensor cores, more of the few than a CTA has', { a: 'bf16', out: 'f32', vector: rows(16), orders: NK, extents: [1, 21, 150, 901], padding: 2 }],
+  ['tensor cores, every second row begins at the same byte', { a: 'bf16', out: 'f32', vector: rows(2), orders: NK, extents: [1, 2, 277, 84], padding: 0 }],
+  ['32 bits, every fourth row begins at the same byte', { a: 'f32', out: 'f32', vector: rows(2), orders: NK, extents: [2, 2, 71, 613], padding: 0 }],
   ['empty sums on tensor cores', { a: 'bf16', out: 'f32', vector: rows(8), orders: NK, extents: [1, 3, 9, 0] }],
   ['empty sums', { a: 'bf16', out: 'f32', vector: rows(1), extents: [1, 1, 9, 0] }],
 ] // prettier-ignore
@@ -90,7 +92,7 @@ test.each(part(CASES, COMBINED))('%s', { timeout: 60_000 }, async (_, one) => {
   expect(kernel.plan.stages.map(({ form }) => form.kind)).toContain('vector')
 })
 
-const ALONG: Case = { a: 'bf16', out: 'f32', vector: rows(4), orders: NK, extents: [2, 6, 9, 2101] }
+const ALONG: Case = { a: 'bf16', out: 'f32', vector: rows(4), orders: NK, extents: [2, 6, 9, 2101], padding: 0 }
 const ACROSS: Case = { a: 'bf16', out: 'f32', vector: rows(1), extents: [2, 1, 69, 531] }
 
 /** Tiles that begin within the shares of CTAs. */
@@ -101,7 +103,10 @@ const BROKEN = [
   ['the vector before', ALONG, 'from - window.shift', 'from - window.shift - 16'],
   ['no shift by 2 bytes', ALONG, '8 * (shift & 3)', '0'],
   ['pieces at the edge of the matrix', ALONG, 'window.inner ? 0 : window.bytes', '0u'],
-  ['the next piece is left out', ALONG, 'piece += slots * 8)', 'piece += slots * 16)'],
+  ['one piece for all steps', ALONG, 'piece + i / 2 * 4', 'piece + 0'],
+  ['the piece in which rows begin is taken for a whole one', ALONG, 'first_whole = skip > 0', 'first_whole = 0'],
+  ['the piece in which rows end is left out', ALONG, 'own == 1 && end == steps', 'own == 2'],
+  ['rows beside each other', ALONG, 'tile_n / apart * apart * columns + tile_n % apart', 'tile_n * columns'],
   ['a warp is left out', ALONG, 's < slots; ++s) sum', 's < slots - 1; ++s) sum'],
   ['the matrix of the first batch', ALONG, 'i_l * op_B_stride_l', '0 * op_B_stride_l'],
   ['where rows begin', ACROSS, 'skipped[s]', 'skipped[0]'],

@@ -8,9 +8,8 @@ import type { ParamText } from '../kernel_params.ts'
  * beside, and no further than the operand: what lies around it is nobody's here.
  */
 export const ROWS = [
-  `struct alignas(16) ktl_piece { unsigned int words[4]; };
-
-// Addresses of an operand's first byte, and of the one behind its last.
+  'struct alignas(16) ktl_piece { unsigned int words[4]; };',
+  `// Addresses of an operand's first byte, and of the one behind its last.
 struct ktl_span { unsigned long long first, last; };
 
 template <typename T> __device__ __forceinline__ ktl_span ktl_span_of(const T* first, long long last) {

@@ -1,4 +1,4 @@
-/** Aligned vectors of 16 bytes (ktl_piece, which ktl_span_of brings), and pieces made of less. */
+/** Aligned vectors of 16 bytes, and pieces made of less. */
 export const VECTORS: readonly string[] = [
   `// Elements between the start of the aligned vector that a row begins in and the row.
 template <typename T> __device__ __forceinline__ int ktl_row_skip(const T* row) {
@@ -48,12 +48,14 @@ template <typename T> __device__ __forceinline__ ktl_piece ktl_row_ends(const T*
   }
   return piece;
 }`,
-  `// Elements so far apart, as many as there are of 16 bytes; behind them zeros.
-__device__ __forceinline__ ktl_piece ktl_gathered_piece(const unsigned short* from, long long stride, int elements) {
+  `// Rows so far apart, of so many bytes from one to the next, begin at the same byte of 16.
+__device__ __forceinline__ int ktl_rows_apart(long long bytes) { return 16 / ((int)(bytes | 16) & -(int)(bytes | 16)); }`,
+  `// Elements so far apart, from low up to high of those that make 16 bytes; zeros beside them.
+__device__ __forceinline__ ktl_piece ktl_gathered_piece(const unsigned short* from, long long stride, int low, int high) {
   ktl_piece piece = {};
   #pragma unroll
   for (int i = 0; i < 8; ++i)
-    if (i < elements) piece.words[i / 2] |= (unsigned int)from[i * stride] << (16 * (i % 2));
+    if (i >= low && i < high) piece.words[i / 2] |= (unsigned int)from[i * stride] << (16 * (i % 2));
   return piece;
 }`,
   `// Two neighbours of a row, if there are so many (paired: in one word), of a lane's row of an 8x8 matrix, two of each of its quad. Across the warp

@@ -2,7 +2,7 @@
  * A stage that multiplies a few rows with a matrix: each CTA has some of the results, or a part of k of them. Its threads share k; the
  * last of the CTAs that share a tile adds up what all have, in the order of the parts.
  */
-import { CUDA_COMPUTE_TYPE } from '../../../compiler/dtypes.ts'
+import { CUDA_COMPUTE_TYPE, DTYPES } from '../../../compiler/dtypes.ts'
 import type { Stage } from '../../../compiler/targets/simt/plan.ts'
 import {
   COUNTS,
@@ -23,7 +23,7 @@ import { emitPoints, emitPositions } from './domain.ts'
 import { finishAccumulator } from './scope.ts'
 import { emitStores } from './stores.ts'
 import { emitAcrossK } from './vector_across.ts'
-import { emitAlongK, fewOf, manyOf } from './vector_along.ts'
+import { areAlike, emitAlongK, fewOf, manyOf } from './vector_along.ts'
 import { emitMmaAlongK } from './vector_mma.ts'
 import { add, alignedText, emitSpan } from './vector_operands.ts'
 
@@ -36,14 +36,12 @@ export function emitVectorStage(context: SimtContext, stage: Stage, form: SimtVe
   const [rows] = extents
   const type = CUDA_COMPUTE_TYPE[node.type]
   const of = (axis: string | null): string => (axis === null ? '1' : names.extent(axis))
-  emitSpan(context, form.matrix)
-  if (along === 'over') emitSpan(context, form.vectors)
+  if (along === 'many') emitSpan(context, form.matrix)
+  else if (areAlike(form)) emitSpan(context, form.vectors)
   out.line(`__shared__ ${type} totals[${rows * widest(form)}];`)
   emitSharing(context, form, type)
   const batch = emitPoints(context, form.batch, new Set())
-  out.line(
-    `const int tiles_m = (int)((${of(few)} + ${rows - 1}LL) / ${rows}), tiles_n = (int)(((long long)${of(many)} + columns - 1) / columns);`,
-  )
+  out.line(`const int tiles_m = (int)((${of(few)} + ${rows - 1}LL) / ${rows}), tiles_n = ${tilesText(form, of(many))};`)
   out.line(
     `const long long tiles = (long long)tiles_m * tiles_n${batch.ranges.length > 0 ? ` * (${batch.count})` : ''};`,
   )
@@ -62,7 +60,10 @@ export function emitVectorStage(context: SimtContext, stage: Stage, form: SimtVe
     out.line('const int first_chunk = (int)(at - tile * chunks), end_chunk = min(chunks, first_chunk + left);')
     out.line('const int begin = first_chunk * chunk, end = end_chunk == chunks ? steps : end_chunk * chunk;')
     out.line('long long rest = tile / tiles_n;')
-    out.line(`const int first_n = (int)(tile - rest * tiles_n) * columns, first_m = (int)(rest % tiles_m) * ${rows};`)
+    out.line(`const int first_m = (int)(rest % tiles_m) * ${rows}, tile_n = (int)(tile - rest * tiles_n);`)
+    out.line(
+      `const int first_n = ${along === 'many' ? 'tile_n * columns' : 'tile_n / apart * apart * columns + tile_n % apart'};`,
+    )
     if (batch.ranges.length > 0) out.line('rest /= tiles_m;')
     emitPositions(context, batch, 'rest')
     if (along === 'many') emitAcrossK(context, form, type)
@@ -72,7 +73,9 @@ export function emitVectorStage(context: SimtContext, stage: Stage, form: SimtVe
     emitShared(context, form, type)
     const each = `for (int result = threadIdx.x; is_last && result < ${rows} * columns; result += ${threads})`
     out.block(each, () => {
-      out.line(`const int row = first_m + ${fewOf(form, 'result')}, column = first_n + ${manyOf(form, 'result')};`)
+      out.line(
+        `const int row = first_m + ${fewOf(form, 'result')}, column = first_n + ${manyOf(form, 'result')}${along === 'many' ? '' : ' * apart'};`,
+      )
       out.block(`if (row < ${of(few)} && column < ${of(many)})`, () => {
         out.line(`${type} sum = totals[result];`)
         finishAccumulator(context, node, 'sum')
@@ -84,6 +87,12 @@ export function emitVectorStage(context: SimtContext, stage: Stage, form: SimtVe
     out.line('__syncthreads();')
     out.line('at += end_chunk - first_chunk, left -= end_chunk - first_chunk;')
   })
+}
+
+/** Along k, rows of the matrix that begin at the same byte of 16 make a tile; none is empty. */
+function tilesText({ along }: SimtVector, n: string): string {
+  if (along === 'many') return `(int)((${n} + columns - 1LL) / columns)`
+  return `${n} / (columns * apart) * apart + min(apart, ${n} % (columns * apart))`
 }
 
 /** Declares the columns of a CTA, the steps of k, and how many of its warps share them. */
@@ -103,12 +112,25 @@ function emitSharing(context: SimtContext, form: SimtVector, type: string): void
   }
   const warps = threads / 32
   out.line(`__shared__ ${type} memory[${warps}][${extents[0] * each}];`)
-  out.line(`const int steps = (int)((${k} + ${pieceOf(matrix) - 1}LL) / ${pieceOf(matrix)});`, { note: 'pieces of k' })
+  const count = pieceOf(matrix)
+  const bytes = `${DTYPES[matrix.dtype].storageBytes} * ${names.stride(matrix.name, form.many)}`
+  out.line(`const int apart = ${call(context, 'ktl_rows_apart', bytes)};`, {
+    note: 'rows that begin at the same byte of 16',
+  })
+  // Of rows that begin behind the first byte of a piece, perhaps one more.
+  out.line(
+    `const int steps = (int)((${k} + (${alignedText(context, matrix)} ? ${count - 1}LL : ${2 * count - 2}LL)) / ${count});`,
+    { note: 'pieces of k' },
+  )
   out.line('int slots = 1;', { note: 'warps that share k' })
   out.line(`while (slots < ${slotsOf(form)} && slots * ${stepsOfWarp(form)} < steps) slots *= 2;`)
   out.line(`const int columns = ${warps} / slots * ${each}, chunk = slots * ${stepsOfWarp(form)};`)
   out.line('const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, slot = warp % slots, group = warp / slots;')
 }
+
+/** Columns of a tile that there are. */
+const widthText = ({ along }: SimtVector, n: string): string =>
+  along === 'many' ? `min(columns, ${n} - first_n)` : `min(columns, (${n} - first_n + apart - 1) / apart)`
 
 /**
  * Sums of a tile that others share go through the workspace; behind this, the last one of them has all. Each has two places there: for the tile
@@ -131,7 +153,7 @@ function emitShared(context: SimtContext, form: SimtVector, type: string): void 
     // Only results that there are, by other threads than those that have summed them.
     out.line('__syncthreads();')
     out.line(
-      `const int width = min(columns, ${names.extent(form.many)} - first_n), existing = min(${rows}, ${of(form.few)} - first_m) * width;`,
+      `const int width = ${widthText(form, names.extent(form.many))}, existing = min(${rows}, ${of(form.few)} - first_m) * width;`,
     )
     out.block(`for (int result = threadIdx.x; result < existing; result += ${threads})`, () => {
       out.line('const int index = result / width * columns + result % width;')

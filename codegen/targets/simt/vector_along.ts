@@ -2,9 +2,20 @@
 import type { SimtVector } from '../../../compiler/targets/simt/vector.ts'
 import { eachOf, pieceOf } from '../../../compiler/targets/simt/vector.ts'
 import { CUDA_COMPUTE_TYPE, DTYPES } from '../../../compiler/dtypes.ts'
-import type { SimtContext } from './context.ts'
+import { call, type SimtContext } from './context.ts'
 import { accumulate } from './scope.ts'
-import { add, batchAt, element, elementOf, emitLanded, emitPieces, orZero, start } from './vector_operands.ts'
+import {
+  add,
+  batchAt,
+  element,
+  elementOf,
+  emitEnds,
+  emitLanded,
+  emitPieces,
+  emitWhole,
+  orZero,
+  start,
+} from './vector_operands.ts'
 
 /** Of the few: pieces that a thread has under way. */
 const FEW_UNDER_WAY = 4
@@ -23,22 +34,20 @@ export function emitAlongK(context: SimtContext, form: SimtVector, type: string)
   const k = names.extent(over)
   const base = batchAt(context, form)
   const rowOf = { ...base, ...(few !== null && { [few]: `min(first_m + first + i, ${names.extent(few)} - 1)` }) }
-  const alike = areAlike(form)
   const together = Math.min(rows, FEW_UNDER_WAY)
-  out.line(`${type} sums[${rows}][${each}] = {};`, { ktl: node.span, note: 'accumulators' })
-  out.block('for (int piece = begin + slot * 32 + lane; piece < end; piece += slots * 32)', () => {
-    const column = `min(first_n + group * ${each} + i, ${names.extent(many)} - 1)`
-    emitPieces(context, matrix, 'matrix', each, [start(context, matrix, { ...base, [many]: column }), 'piece', k])
-    emitLanded(context, 'matrix', each, 'piece')
+  const column = `(first_n + min(group * ${each} + i, last_column) * apart)`
+  const row = `${start(context, matrix, { ...base, [many]: column })} - skip`
+  const multiply = (at: string, alike: boolean): void => {
     out.line('#pragma unroll')
     out.block(`for (int first = 0; first < ${rows}; first += ${together})`, () => {
       if (alike) {
-        emitPieces(context, vectors, 'vectors', together, [start(context, vectors, rowOf), 'piece', k])
-        emitLanded(context, 'vectors', together, 'piece')
+        const own = `${start(context, vectors, rowOf)} - skip`
+        emitPieces(context, vectors, 'vectors', together, [own, at, `exists ? ${k} + skip : 0`])
+        emitLanded(context, 'vectors', together, at)
       }
       out.line('#pragma unroll')
       out.block(`for (int j = 0; j < ${count}; ++j)`, () => {
-        if (!alike) out.line(`const int position = piece * ${count} + j;`)
+        if (!alike) out.line(`const int position = ${at} * ${count} - skip + j;`)
         out.line(`${type} other[${each}];`)
         out.line('#pragma unroll')
         out.line(`for (int i = 0; i < ${each}; ++i) other[i] = ${elementOf(context, form, matrix, 'matrix[i]', 'j')};`)
@@ -46,7 +55,7 @@ export function emitAlongK(context: SimtContext, form: SimtVector, type: string)
         out.block(`for (int i = 0; i < ${together}; ++i)`, () => {
           const own = alike
             ? elementOf(context, form, vectors, 'vectors[i]', 'j')
-            : orZero(form, k, element(context, form, rowOf, 'position'))
+            : orZero(form, 'j >= low && j < high', element(context, form, rowOf, 'position'))
           out.line(`const ${type} own = ${own};`)
           out.line('#pragma unroll')
           out.line(
@@ -56,6 +65,25 @@ export function emitAlongK(context: SimtContext, form: SimtVector, type: string)
         })
       })
     })
+  }
+  out.line(`${type} sums[${rows}][${each}] = {};`, { ktl: node.span, note: 'accumulators' })
+  emitWhole(context, form)
+  out.block('for (int piece = begin + slot * 32 + lane; piece < last; piece += slots * 32)', () => {
+    const alike = areAlike(form)
+    out.line('const bool exists = piece >= first_whole;')
+    if (!alike) out.line(`const int low = 0, high = exists ? ${count} : 0;`)
+    out.line(`ktl_piece matrix[${each}];`)
+    out.line('#pragma unroll')
+    const loaded = call(context, 'ktl_row_run', `${row} + piece * ${count}ll`, 'exists')
+    out.line(`for (int i = 0; i < ${each}; ++i) matrix[i] = ${loaded};`, { note: `load ${matrix.name}` })
+    multiply('piece', alike)
+  })
+  emitEnds(context, form, 32, () => {
+    out.line(`ktl_piece matrix[${each}];`)
+    out.line('#pragma unroll')
+    const ends = call(context, 'ktl_row_ends', `${row} + at * ${count}ll`, 'low', 'high')
+    out.line(`for (int i = 0; i < ${each}; ++i) matrix[i] = ${ends};`, { note: `load ${matrix.name}` })
+    multiply('at', false)
   })
   // Lanes of a warp combine what they have of a result, always in the same order.
   out.line('#pragma unroll')

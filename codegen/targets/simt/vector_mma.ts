@@ -2,24 +2,29 @@
  * Vector kernels on tensor cores, where k is contiguous in the matrix: fragments come from memory as they are. An MMA may have k in any order
  * that both factors share: a lane has a piece of its row, four lanes have neighbouring pieces, and half of each makes an MMA of 16.
  */
-import type { SimtVector } from '../../../compiler/targets/simt/vector.ts'
-import { eachOf, mmaSteps, pieceOf } from '../../../compiler/targets/simt/vector.ts'
+import { eachOf, mmaSteps, type SimtVector } from '../../../compiler/targets/simt/vector.ts'
 import { call, type SimtContext } from './context.ts'
 import { areAlike, emitWarpsMeeting } from './vector_along.ts'
-import { alignedText, batchAt, bitsOf, emitLanded, emitPieces, start } from './vector_operands.ts'
+import { alignedText, batchAt, bitsOf, emitEnds, emitLanded, emitPieces, emitWhole, start } from './vector_operands.ts'
 
 export function emitMmaAlongK(context: SimtContext, form: SimtVector): void {
-  const { out, names } = context
-  const { matrix, vectors, extents, over, node } = form
+  const { out } = context
+  const { vectors, extents, node } = form
   const [rows] = extents
   const each = eachOf(form)
   const sets = setsOf(form)
   out.line(`float sums[${sets}][${each / 16}][4] = {};`, { ktl: node.span, note: 'accumulators' })
   if (isTransposed(form)) out.line(`const bool paired = ${alignedText(context, vectors, 4)};`)
-  const conditions = [matrix, ...(areAlike(form) ? [vectors] : [])].map((operand) => alignedText(context, operand))
-  const whole = `${names.extent(over)} % ${pieceOf(matrix)} == 0`
-  out.block(`if (${[...conditions, whole].join(' && ')})`, () => emitSteps(context, form, mmaSteps(form, true), true))
-  out.block('else', () => emitSteps(context, form, mmaSteps(form, false), false))
+  emitWhole(context, form)
+  if (areAlike(form)) {
+    out.block(`if (skip == 0 && ${alignedText(context, vectors)})`, () => emitSteps(context, form, 'aligned'))
+    out.block('else', () => emitSteps(context, form, 'shifted'))
+  } else emitSteps(context, form, isTransposed(form) ? 'transposed' : 'gathered')
+  emitEnds(context, form, 4, () => {
+    emitMatrix(context, form, 1, (from) => call(context, 'ktl_row_ends', `${from} + at * 8ll`, 'low', 'high'))
+    emitGathered(context, form, 1, ['at', 'low', 'high'])
+    emitMultiply(context, form, 1)
+  })
   out.line('#pragma unroll')
   out.block(`for (int i = 0; i < ${sets * (each / 16)}; ++i)`, () => {
     out.line('#pragma unroll')
@@ -40,77 +45,83 @@ const setsOf = ({ extents: [rows] }: SimtVector): number => Math.ceil(rows / 8)
 /** Neighbours in memory are others of the few: fragments are transposed. */
 const isTransposed = ({ vectors, few }: SimtVector): boolean => few !== null && vectors.order.at(-1) === few
 
-/** `steps`: of four pieces of a row, under way at once. */
-function emitSteps(context: SimtContext, form: SimtVector, steps: number, aligned: boolean): void {
+/** How the few lie. Shifted: pieces of theirs begin where those of the matrix do, which is at any byte. */
+type Few = 'aligned' | 'shifted' | 'transposed' | 'gathered'
+
+/** Whole pieces of the rows: of so many steps, each of four pieces of a row, under way at once. */
+function emitSteps(context: SimtContext, form: SimtVector, few: Few): void {
   const { out, names } = context
-  const { matrix, vectors, extents, few, many, over, node } = form
+  const { vectors, over } = form
+  const steps = mmaSteps(form)
   const sets = setsOf(form)
-  const each = eachOf(form)
-  // Rows of a lane that are under way at once, of all of them.
-  const lines = aligned ? each / 8 : 2
-  const passes = each / 8 / lines
-  const base = batchAt(context, form)
-  const k = names.extent(over)
-  const last = (axis: string, text: string): string => `min(${text}, ${names.extent(axis)} - 1)`
-  // Piece `i`: of step i / lines (i / sets), of a row of the lane (of the few, of set i % sets).
-  const rowsOf = (pass: number): string => {
-    const column = `first_n + group * ${each} + ${pass * lines * 8} + i % ${lines} * 8 + lane / 4`
-    return start(context, matrix, { ...base, [many]: last(many, column) })
-  }
-  const one = `first_m + i % ${sets} * 8 + min(lane / 4, ${extents[0] - 1})`
-  const fewRow = few === null ? {} : { [few]: last(few, one) }
-  const at = (per: number): string => `(piece + i / ${per} * 4)`
-  const load = (operand: typeof matrix, to: string, count: number, from: string, per: number): void => {
-    if (!aligned) return emitPieces(context, operand, to, count, [from, at(per), `${at(per)} < end ? ${k} : 0`])
-    out.line(`ktl_piece ${to}[${count}];`)
-    out.line('#pragma unroll')
-    const loaded = call(context, 'ktl_row_run', `${from} + ${at(per)} * 8ll`, `${at(per)} < end`)
-    out.line(`for (int i = 0; i < ${count}; ++i) ${to}[i] = ${loaded};`, { note: `load ${operand.name}` })
-  }
-  const land = (to: string, count: number, per: number): void => {
-    if (!aligned) emitLanded(context, to, count, at(per))
-  }
-  const loop = `for (int piece = begin + slot * ${4 * steps} + lane % 4; piece < end + lane % 4; piece += slots * ${4 * steps})`
+  const count = sets * steps
+  const atOf = (per: number): string => `(piece + i / ${per} * 4)`
+  const existsAt = (at: string): string => `${at} >= first_whole && ${at} < last`
+  const at = atOf(sets)
+  const loop = `for (int piece = begin + slot * ${4 * steps} + lane % 4; piece < last + lane % 4; piece += slots * ${4 * steps})`
   out.line('#pragma unroll 1')
   out.block(loop, () => {
-    // Of both together, the pieces of more of the few would not find registers.
-    const isFirst = passes === 1 || sets === 1
-    if (isFirst) load(matrix, 'matrix', lines * steps, rowsOf(0), lines)
-    if (areAlike(form)) {
-      load(vectors, 'vectors', sets * steps, start(context, vectors, { ...base, ...fewRow }), sets)
-      land('vectors', sets * steps, sets)
-    } else if (isTransposed(form)) emitTransposed(context, form, steps)
-    else emitGathered(context, form, steps, { ...base, ...fewRow })
-    const multiply = (pass: number): void => {
-      land('matrix', lines * steps, lines)
+    const own = atOf(eachOf(form) / 8)
+    emitMatrix(context, form, steps, (from) => call(context, 'ktl_row_run', `${from} + ${own} * 8ll`, existsAt(own)))
+    const row = `${rowOfFew(context, form)} - skip`
+    if (few === 'aligned') {
+      out.line(`ktl_piece vectors[${count}];`)
       out.line('#pragma unroll')
-      out.block(`for (int i = 0; i < ${steps * sets * (lines / 2)}; ++i)`, () => {
-        out.line(`const int step = i / ${sets * (lines / 2)}, s = i / ${lines / 2} % ${sets}, half = i % ${lines / 2};`)
-        for (const word of [0, 2]) {
-          const words = [0, 1].flatMap((w) =>
-            [0, 1].map((r) => `matrix[step * ${lines} + 2 * half + ${r}].words[${word + w}]`),
-          )
-          const others = [0, 1].map((w) => `vectors[step * ${sets} + s].words[${word + w}]`)
-          const to = `sums[s][${(pass * lines) / 2} + half]`
-          out.line(`${call(context, `ktl_mma_${matrix.dtype}`, to, ...words, ...others)};`, {
-            ktl: node.span,
-            note: 'contraction',
-          })
-        }
+      const loaded = call(context, 'ktl_row_run', `${row} + ${at} * 8ll`, existsAt(at))
+      out.line(`for (int i = 0; i < ${count}; ++i) vectors[i] = ${loaded};`, { note: `load ${vectors.name}` })
+    } else if (few === 'shifted') {
+      emitPieces(context, vectors, 'vectors', count, [row, at, `${existsAt(at)} ? ${names.extent(over)} + skip : 0`])
+      emitLanded(context, 'vectors', count, at)
+    } else if (few === 'transposed') emitTransposed(context, form, steps, existsAt('at'))
+    else emitGathered(context, form, steps, [at, '0', `${existsAt('at')} ? 8 : 0`])
+    emitMultiply(context, form, steps)
+  })
+}
+
+/** Piece `i` is of step i / sets, of one of the few of set i % sets that the lane has. */
+function rowOfFew(context: SimtContext, form: SimtVector): string {
+  const { vectors, few, extents } = form
+  const one = `first_m + i % ${setsOf(form)} * 8 + min(lane / 4, ${extents[0] - 1})`
+  const place = few === null ? {} : { [few]: `min(${one}, ${context.names.extent(few)} - 1)` }
+  return start(context, vectors, { ...batchAt(context, form), ...place })
+}
+
+/** Pieces of the rows of a lane, one of every eight. `load`: from where a row would begin at a piece. */
+function emitMatrix(context: SimtContext, form: SimtVector, steps: number, load: (from: string) => string): void {
+  const { out } = context
+  const { matrix, many } = form
+  const each = eachOf(form)
+  const lines = each / 8
+  const column = `(first_n + min(group * ${each} + i % ${lines} * 8 + lane / 4, last_column) * apart)`
+  const from = `${start(context, matrix, { ...batchAt(context, form), [many]: column })} - skip`
+  out.line(`ktl_piece matrix[${lines * steps}];`)
+  out.line('#pragma unroll')
+  out.line(`for (int i = 0; i < ${lines * steps}; ++i) matrix[i] = ${load(from)};`, { note: `load ${matrix.name}` })
+}
+
+function emitMultiply(context: SimtContext, form: SimtVector, steps: number): void {
+  const { out } = context
+  const { matrix, node } = form
+  const sets = setsOf(form)
+  const lines = eachOf(form) / 8
+  out.line('#pragma unroll')
+  out.block(`for (int i = 0; i < ${steps * sets * (lines / 2)}; ++i)`, () => {
+    out.line(`const int step = i / ${sets * (lines / 2)}, s = i / ${lines / 2} % ${sets}, half = i % ${lines / 2};`)
+    for (const word of [0, 2]) {
+      const words = [0, 1].flatMap((w) =>
+        [0, 1].map((r) => `matrix[step * ${lines} + 2 * half + ${r}].words[${word + w}]`),
+      )
+      const others = [0, 1].map((w) => `vectors[step * ${sets} + s].words[${word + w}]`)
+      out.line(`${call(context, `ktl_mma_${matrix.dtype}`, 'sums[s][half]', ...words, ...others)};`, {
+        ktl: node.span,
+        note: 'contraction',
       })
     }
-    if (isFirst) multiply(0)
-    for (let pass = isFirst ? 1 : 0; pass < passes; ++pass)
-      out.block('', () => {
-        out.line('__syncwarp();  // loads come no further ahead: registers would not do')
-        load(matrix, 'matrix', lines * steps, rowsOf(pass), lines)
-        multiply(pass)
-      })
   })
 }
 
 /** Pieces of the few whose neighbours in memory are others of them: what the lanes load as rows, a pair each, becomes columns. */
-function emitTransposed(context: SimtContext, form: SimtVector, steps: number): void {
+function emitTransposed(context: SimtContext, form: SimtVector, steps: number, exists: string): void {
   const { out, names } = context
   const { vectors, over, few, extents } = form
   const sets = setsOf(form)
@@ -120,14 +131,13 @@ function emitTransposed(context: SimtContext, form: SimtVector, steps: number): 
   out.block(`for (int i = 0; i < ${4 * count}; ++i)`, () => {
     // A lane has two neighbours of k of each word of its piece: rows 2q and 2q + 1 of the matrix are those of lane q of a quad.
     out.line(
-      `const int at = piece - lane % 4 + i / ${4 * sets} * 4 + lane / 8, position = at * 8 + i % 4 * 2 + lane / 4 % 2;`,
+      `const int at = piece - lane % 4 + i / ${4 * sets} * 4 + lane / 8, position = at * 8 - skip + i % 4 * 2 + lane / 4 % 2;`,
     )
     out.line(
       `const int from = i / 4 % ${sets} * 8 + lane % 4 * 2, left = min(${extents[0]}, ${names.extent(few!)} - first_m) - from;`,
     )
     const row = start(context, vectors, { ...batchAt(context, form), [over]: 'position', [few!]: '(first_m + from)' })
-    const columns = `at < end && position < ${names.extent(over)} ? left : 0`
-    out.line(`vectors[i / 4].words[i % 4] = ${call(context, 'ktl_row_pair', row, columns, 'paired')};`, {
+    out.line(`vectors[i / 4].words[i % 4] = ${call(context, 'ktl_row_pair', row, `${exists} ? left : 0`, 'paired')};`, {
       note: `load ${vectors.name}`,
     })
   })
@@ -137,25 +147,23 @@ function emitTransposed(context: SimtContext, form: SimtVector, steps: number): 
   )
 }
 
-/** Pieces of one that is not contiguous, by elements. */
+/** Pieces by elements, however far apart: which piece, and from where up to where it is the row's. */
 function emitGathered(
   context: SimtContext,
   form: SimtVector,
   steps: number,
-  place: Readonly<Record<string, string>>,
+  [piece, low, high]: readonly [string, string, string],
 ): void {
   const { out, names } = context
   const { vectors, over } = form
-  const sets = setsOf(form)
-  const count = sets * steps
+  const count = setsOf(form) * steps
+  const stride = vectors.order.at(-1) === over ? '1' : names.stride(vectors.name, over)
   out.line(`ktl_piece vectors[${count}];`)
   out.line('#pragma unroll')
   out.block(`for (int i = 0; i < ${count}; ++i)`, () => {
-    const stride = names.stride(vectors.name, over)
-    out.line(`const int at = piece + i / ${sets} * 4;`)
-    out.line(`const ${bitsOf(vectors)}* const from = ${start(context, vectors, place)} + at * 8ll * ${stride};`)
-    const elements = `at < end ? ${names.extent(over)} - at * 8 : 0`
-    out.line(`vectors[i] = ${call(context, 'ktl_gathered_piece', 'from', stride, elements)};`, {
+    if (piece !== 'at') out.line(`const int at = ${piece};`)
+    out.line(`const ${bitsOf(vectors)}* const from = ${rowOfFew(context, form)} + (at * 8ll - skip) * ${stride};`)
+    out.line(`vectors[i] = ${call(context, 'ktl_gathered_piece', 'from', stride, low, high)};`, {
       note: `load ${vectors.name}`,
     })
   })

@@ -1,6 +1,6 @@
 /** How vector kernels read their operands: where rows begin, pieces of 16 bytes of them, elements of these. */
 import { DTYPES } from '../../../compiler/dtypes.ts'
-import type { SimtVector } from '../../../compiler/targets/simt/vector.ts'
+import { pieceOf, type SimtVector } from '../../../compiler/targets/simt/vector.ts'
 import type { TensorOperand } from '../../../compiler/ir/tensor.ts'
 import { convertCompute, literal, loadConversion, storeConversion } from '../../cuda/expression.ts'
 import { BITS_TYPE, spanOf } from '../../cuda/device/rows.ts'
@@ -68,6 +68,42 @@ export function emitSpan(context: SimtContext, operand: TensorOperand): void {
   out.line(`const ktl_span ${spanName(operand)} = ${spanOf(operand, names, (axis) => names.extent(axis))};`)
 }
 
+/**
+ * Along k: declares `skip`, the elements of the first piece before the rows of a tile begin, the pieces that are whole, and the end of
+ * those of this CTA; and the last of the tile's columns.
+ */
+export function emitWhole(context: SimtContext, form: SimtVector): void {
+  const { out, names } = context
+  const { matrix, many, over } = form
+  const count = pieceOf(matrix)
+  const row = start(context, matrix, { ...batchAt(context, form), [many]: 'first_n' })
+  out.line(`const int skip = ${call(context, 'ktl_row_skip', row)};`, {
+    note: "elements of the first piece that are not the row's",
+  })
+  out.line(`const int first_whole = skip > 0, end_whole = (int)((${names.extent(over)} + (long long)skip) / ${count});`)
+  out.line('const int last = min(end, end_whole);')
+  out.line(`const int last_column = (${names.extent(many)} - 1 - first_n) / apart;`)
+}
+
+/**
+ * The first and the last piece of a row, where they are no whole ones, are for one lane each of the first warp of the CTA that has the
+ * start or the end of k: which piece, `at`, and from where up to where it is the row's.
+ */
+export function emitEnds(context: SimtContext, form: SimtVector, lanes: number, body: () => void): void {
+  const { out, names } = context
+  const count = pieceOf(form.matrix)
+  out.block('if (slot == 0 && (begin == 0 || end == steps))', () => {
+    out.line(`const int own = lane % ${lanes}, at = own == 0 ? 0 : end_whole;`)
+    out.line(
+      'const bool exists = own == 0 ? begin == 0 && first_whole > 0 : own == 1 && end == steps && end_whole >= first_whole;',
+    )
+    out.line(
+      `const int low = own == 0 ? skip : 0, high = exists ? (int)min(${count}LL, ${names.extent(form.over)} + (long long)skip - at * ${count}LL) : 0;`,
+    )
+    body()
+  })
+}
+
 /** The pieces of `count` rows as `to`: first the loads of all of them. `row`, `at`, `elements`: of the piece `i`. */
 export function emitPieces(
   context: SimtContext,
@@ -102,8 +138,8 @@ export function emitLanded(context: SimtContext, to: string, count: number, at: 
   )
 }
 
-export const orZero = ({ node }: SimtVector, k: string, value: string): string =>
-  `position < ${k} ? ${value} : ${literal(node.type, 0).text}`
+export const orZero = ({ node }: SimtVector, exists: string, value: string): string =>
+  `${exists} ? ${value} : ${literal(node.type, 0).text}`
 
 /** An element of the few at a position of k. */
 export function element(

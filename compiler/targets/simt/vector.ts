@@ -1,9 +1,10 @@
 /**
  * Products of a few rows with a matrix, which is read once and as fast as memory allows: pieces of 16 bytes of rows that begin anywhere.
  * Along k, where that is contiguous, warps share the rows of the matrix and k; on tensor cores where they take the operands as they lie.
- * Else threads have neighbouring columns, and the others share k. All CTAs have the same share of the work: each a run of
+ * Rows of a tile are so far apart that all of them begin at the same byte of 16: what is loaded are aligned vectors, and the few are those
+ * that are shifted. Else threads have neighbouring columns, and the others share k. All CTAs have the same share of the work: each a run of
  * chunks of k, tile after tile, so that those beside each other share one. What threads, warps and CTAs have summed meets in a fixed order,
- * which follows from extents (and whether rows begin at multiples of 16 bytes) alone.
+ * which follows from extents and where rows begin within 16 bytes alone.
  */
 import { DTYPES } from '../../dtypes.ts'
 import type { ContractNode, ReduceNode, TensorOperand, TensorProgram } from '../../ir/tensor.ts'
@@ -86,14 +87,14 @@ export function sharingWarps(form: SimtVector, steps: number): number {
 /** Across k: pieces that a thread has under way. */
 export const underWay = ({ extents: [few] }: SimtVector): number => (few < MMA_FEW ? 4 : 2)
 
-/**
- * On tensor cores: steps of a warp, of four pieces of each of its rows, under way at once: as many as registers hold of aligned rows. Of others
- * those of one MMA after the other, two steps each: whole lines of L1, which would not hold them until another warp comes for the rest.
- */
-export const mmaSteps = (form: SimtVector, aligned: boolean): number => (aligned ? 64 / eachOf(form) : 2)
+/** On tensor cores: steps of a warp, of four pieces of each of its rows, under way at once: as many as registers hold. */
+export const mmaSteps = (form: SimtVector): number => 64 / eachOf(form)
 
-/** Pieces of k that a warp has at once, of whole aligned rows. */
-export const stepsOfWarp = (form: SimtVector): number => (form.multiply === 'mma' ? 4 * mmaSteps(form, true) : 32)
+/** Pieces of k that a warp has at once. */
+export const stepsOfWarp = (form: SimtVector): number => (form.multiply === 'mma' ? 4 * mmaSteps(form) : 32)
+
+/** Along k: rows so far apart begin at the same byte of 16, where so many bytes lie between one and the next. */
+export const rowsApart = (bytes: number): number => 16 / ((bytes | 16) & -(bytes | 16))
 
 /** Rows that a CTA has at once across k. */
 export const rowsAtOnce = (form: SimtVector): number => (form.threads / lanesOf(form)) * underWay(form)

@@ -130,8 +130,6 @@ __device__ __forceinline__ unsigned int ktl_f32x2_to_bf16x2(float low, float hig
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
   return y;
 }
-struct alignas(16) ktl_piece { unsigned int words[4]; };
-
 // Addresses of an operand's first byte, and of the one behind its last.
 struct ktl_span { unsigned long long first, last; };
 
@@ -139,6 +137,7 @@ template <typename T> __device__ __forceinline__ ktl_span ktl_span_of(const T* f
   const unsigned long long at = (unsigned long long)__cvta_generic_to_global(first);
   return {at, at + (last + 1) * (long long)sizeof(T)};
 }
+struct alignas(16) ktl_piece { unsigned int words[4]; };
 // Two aligned vectors around a piece, of which `bytes` are in the row: the piece begins at byte `shift` of the first one. Not `inner`: they
 // are not in the operand.
 struct ktl_window { ktl_piece low, high; unsigned int shift, bytes; bool inner; };
