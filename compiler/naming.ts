@@ -21,8 +21,15 @@ export interface NamingOptions {
   readonly fused: boolean
 }
 
+/** Instances of one choice have one program: thousands of them ask for the same. */
+const known = new WeakMap<TensorProgram, Map<string, ReturnType<typeof programName>>>()
+
 export function instanceName({ program, design }: Instance, options: NamingOptions): string {
-  const { head, tail } = programName(program, design.kind, options)
+  const ofProgram = known.get(program) ?? new Map<string, ReturnType<typeof programName>>()
+  known.set(program, ofProgram)
+  const key = [design.kind, options.library, options.fused].join()
+  const { head, tail } = ofProgram.get(key) ?? programName(program, design.kind, options)
+  ofProgram.set(key, { head, tail })
   return [...head, ...TARGETS.get(design.kind).nameParts(design), ...tail].join('_')
 }
 

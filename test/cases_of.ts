@@ -11,7 +11,7 @@ type Case = string | readonly [string, ...unknown[]] | { readonly name: string }
 const nameOf = (one: Case): string => (typeof one === 'string' ? one : 'name' in one ? one.name : one[0])
 
 /** Of cases of a table that differ in what they combine alone: below so many, every so manieth one; the last for longer tables. */
-const STEPS = [[6, 2], [12, 3], [24, 5], [Infinity, 6]] as const // prettier-ignore
+const STEPS = [[6, 2], [12, 4], [24, 6], [Infinity, 8]] as const // prettier-ignore
 
 /** Of a table whose cases differ in what they combine, every second one, or of a longer one fewer of them; all in the full test. */
 export function sampled<C>(cases: readonly C[]): readonly C[] {
