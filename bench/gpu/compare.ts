@@ -32,6 +32,7 @@ const OPTIONS = {
   only: { type: 'string', default: '' },
   quick: { type: 'boolean', default: false },
   tuned: { type: 'string', default: '1' },
+  search: { type: 'string' },
   rounds: { type: 'string', default: '5' },
   seconds: { type: 'string', default: '540' },
   seed: { type: 'string', default: '1' },
@@ -52,7 +53,7 @@ const OPTIONS = {
   worker: { type: 'boolean', default: false },
 } as const
 
-const USAGE = `usage: compare [--only TEXT,…|group=NAME] [--quick] [--tuned K] [--rounds N] [--seconds S] [--random N] [--kinds KIND,…] [--seed N] [--device cuda]
+const USAGE = `usage: compare [--only TEXT,…|group=NAME] [--quick] [--tuned K] [--search K] [--rounds N] [--seconds S] [--random N] [--kinds KIND,…] [--seed N] [--device cuda]
                [--prepare DIR [--megabytes 25]] [--prepared DIR] [--out FILE] [--json FILE] [--compile] [--list] [--resume]
                [--python COMMAND] [--fake] [--shrink EXTENT]`
 
@@ -67,7 +68,7 @@ function parseCommand(): Values {
   }
 }
 
-function numberOf(values: Values, name: 'tuned' | 'rounds' | 'seconds' | 'random' | 'seed' | 'megabytes' | 'shrink', least: number): number {
+function numberOf(values: Values, name: 'tuned' | 'search' | 'rounds' | 'seconds' | 'random' | 'seed' | 'megabytes' | 'shrink', least: number): number {
   const value = Number(values[name])
   if (Number.isFinite(value) && value >= least) return value
   console.error(`--${name} takes a number of at least ${least}\n${USAGE}`)
@@ -180,10 +181,11 @@ async function work(): Promise<void> {
   const device = await openDevice(values.device as DeviceSpec)
   const timer = createTimer(device)
   const artifacts = new ArtifactFolder(values.prepared ?? path.join(process.cwd(), '.ktl-prepared'))
-  const options = { device, timer, peer, artifacts, tuned, rounds: numberOf(values, 'rounds', 1), seed: numberOf(values, 'seed', 0), knownPlain: new Map() }
+  const searched = values.search === undefined ? tuned : numberOf(values, 'search', 1)
+  const options = { device, timer, peer, artifacts, tuned, searched, rounds: numberOf(values, 'rounds', 1), seed: numberOf(values, 'seed', 0), knownPlain: new Map() }
   const identity = await peer.hello()
   const text = `${deviceKey(device)} (${device.arch}, ${device.smCount} SMs), ktl ${KTL_VERSION}, times ${timer.kind}; PyTorch ${identity.torch}, CUDA ${identity.cuda} on ${identity.device}
-${options.rounds} rounds that take turns, cold L2, normal inputs (seed ${options.seed}), the first ${tuned} of the list tried; ratio = their time / ours`
+${options.rounds} rounds that take turns, cold L2, normal inputs (seed ${options.seed}), the first ${tuned} of the list tried${searched > tuned ? `, ${searched} where fused / plain is above 1.08` : ''}; ratio = their time / ours`
   if (done.size === 0) console.log(text)
   journal.machine({ device: deviceKey(device), text })
   const todo = problems.filter(({ name }) => !done.has(name))
