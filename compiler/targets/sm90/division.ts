@@ -4,6 +4,7 @@ import { isRejection, rejection } from '../../rejection.ts'
 import { rowOutputs, STAGING_SLOTS, tmaOutputs, type EpiloguePlan } from '../tensor_core/epilogue.ts'
 import { MAX_STAGES, SMEM_LIMIT } from '../tensor_core/plan.ts'
 import { leavesStages, planBehind, type BehindPlan } from './behind.ts'
+import { greatest } from '../tensor_core/memory.ts'
 import { rowsByWarps, sm90Memory, storesByWarps, type Division, type Undivided } from './memory.ts'
 
 /**
@@ -45,14 +46,17 @@ function divided(plan: Undivided, behind: BehindPlan | null): MemoryPlan | Rejec
   const fetches = behind === null && fetchesAny(epilogue)
   let fetchSlots = inPlace ? subtiles : Math.min(fetches ? 2 : 0, subtiles)
   const mostRows = rowsByWarps(plan).length > 0 ? Math.min(ROW_SLOTS, subtiles) : 0
-  while (rowSlots < mostRows && fits(automatic ? enough : stages, stagingSlots, fetchSlots, inPlace, rowSlots + 1))
-    rowSlots++
+  rowSlots = greatest(0, mostRows, (slots) =>
+    fits(automatic ? enough : stages, stagingSlots, fetchSlots, inPlace, slots),
+  )
+  const moreFetches = (stages: number): number =>
+    fetches ? greatest(fetchSlots, subtiles, (slots) => fits(stages, stagingSlots, slots, inPlace)) : fetchSlots
   if (automatic) {
-    if (fetches) while (fetchSlots < subtiles && fits(enough, stagingSlots, fetchSlots + 1, inPlace)) fetchSlots++
-    while (stages > 1 && !fits(stages, stagingSlots, fetchSlots, inPlace)) stages--
+    fetchSlots = moreFetches(enough)
+    stages = greatest(1, MAX_STAGES, (some) => fits(some, stagingSlots, fetchSlots, inPlace))
   }
-  if (fetches) while (fetchSlots < subtiles && fits(stages, stagingSlots, fetchSlots + 1, inPlace)) fetchSlots++
-  while (stagingSlots < stores && fits(stages, stagingSlots + 1, fetchSlots, inPlace)) stagingSlots++
+  fetchSlots = moreFetches(stages)
+  stagingSlots = greatest(stagingSlots, stores, (slots) => fits(stages, slots, fetchSlots, inPlace))
   const division = { stages, stagingSlots, fetchSlots, rowSlots, inPlace, behind }
   const smemBytes = sm90Memory(plan, division, 'sizes').bytes
   if (smemBytes > SMEM_LIMIT) return rejection('KTL4510', { stages, need: smemBytes, limit: SMEM_LIMIT })

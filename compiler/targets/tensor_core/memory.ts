@@ -107,6 +107,17 @@ export function tileText(
   return `${operand.dtype} ${rows} x ${depth} tile, ${major === 'k' ? 'K' : free}-major, ${how}`
 }
 
+/** The greatest number up to `most` that fits, where what is less fits as well; `least` where nothing above it does. */
+export function greatest(least: number, most: number, fits: (count: number) => boolean): number {
+  let [low, high] = [least, most]
+  while (low < high) {
+    const middle = Math.ceil((low + high) / 2)
+    if (fits(middle)) low = middle
+    else high = middle - 1
+  }
+  return low
+}
+
 /** As many stages as fit, or as many as the design says. Rejection: KTL4510. */
 export function chooseStages(
   wanted: number | 'auto',
@@ -115,8 +126,7 @@ export function chooseStages(
   limit: number,
   bytesFor: (stages: number) => number,
 ): { readonly stages: number; readonly smemBytes: number } | Rejection {
-  let stages = wanted === 'auto' ? most : wanted
-  if (wanted === 'auto') while (stages > least && bytesFor(stages) > limit) stages--
+  const stages = wanted === 'auto' ? greatest(least, most, (some) => bytesFor(some) <= limit) : wanted
   const smemBytes = bytesFor(stages)
   return smemBytes > limit ? rejection('KTL4510', { stages, need: smemBytes, limit }) : { stages, smemBytes }
 }
