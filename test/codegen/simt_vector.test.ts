@@ -3,8 +3,11 @@ import { expect, test } from 'vitest'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 import type { SimtDesign } from '../../compiler/targets/simt/design.ts'
 import { simt } from '../../compiler/targets/simt/index.ts'
+import { planSimt } from '../../compiler/targets/simt/plan.ts'
+import { generateSimt } from '../../codegen/targets/simt/kernel.ts'
 import { bound } from '../compiler/support.ts'
-import { part } from '../cases_of.ts'
+import { part, sampled } from '../cases_of.ts'
+import { assemble } from './assemble.ts'
 import { check, integers, seesMutation } from './check_simt.ts'
 
 interface Case {
@@ -121,6 +124,20 @@ test.each(part(BROKEN, SEEN))('a kernel that is broken is seen: %s', { timeout: 
   const { program, inputs, expectation, options } = problem(one)
   const edit = (cuda: string): string => cuda.replaceAll(from, to)
   await seesMutation(program, edit, inputs, expectation, options)
+})
+
+/** On tensor cores, where what is under way takes most of the registers. */
+const FULLEST = CASES.filter(([name]) => name.startsWith('tensor cores') || name.startsWith('k contiguous'))
+const ARCHS = ['sm_80', 'sm_90a', 'sm_100a'] as const
+const ASSEMBLED = ARCHS.flatMap((arch) => FULLEST.map(([name, one]) => [`${arch}: ${name}`, arch, one] as const))
+
+test.each(sampled(ASSEMBLED))('ptxas spills nothing: %s', { timeout: 60_000 }, (_, target, one) => {
+  const { program, options } = problem(one)
+  const plan = planSimt({ program, target, design: { kind: 'simt', tile: [16, 16], ...options } })
+  const { status, output } = assemble(generateSimt(plan, 'ktl.g').cuda, target)
+  expect(status, output).toBe(0)
+  expect(output).toContain('0 bytes spill stores, 0 bytes spill loads')
+  expect(output).not.toMatch(/warning/i)
 })
 
 test('what is no such product has no such design', () => {

@@ -52,10 +52,11 @@ type Few = 'aligned' | 'shifted' | 'transposed' | 'gathered'
 function emitSteps(context: SimtContext, form: SimtVector, few: Few): void {
   const { out, names } = context
   const { vectors, over } = form
-  const steps = mmaSteps(form)
   const sets = setsOf(form)
+  // What becomes columns has addresses of its own for each pair.
+  const steps = mmaSteps(form) / (few === 'transposed' ? sets : 1)
   const count = sets * steps
-  const atOf = (per: number): string => `(piece + i / ${per} * 4)`
+  const atOf = (per: number, i = 'i'): string => `(piece + ${i} / ${per} * 4)`
   const existsAt = (at: string): string => `${at} >= first_whole && ${at} < last`
   const at = atOf(sets)
   const loop = `for (int piece = begin + slot * ${4 * steps} + lane % 4; piece < last + lane % 4; piece += slots * ${4 * steps})`
@@ -63,25 +64,44 @@ function emitSteps(context: SimtContext, form: SimtVector, few: Few): void {
   out.block(loop, () => {
     const own = atOf(eachOf(form) / 8)
     emitMatrix(context, form, steps, (from) => call(context, 'ktl_row_run', `${from} + ${own} * 8ll`, existsAt(own)))
-    const row = `${rowOfFew(context, form)} - skip`
     if (few === 'aligned') {
       out.line(`ktl_piece vectors[${count}];`)
       out.line('#pragma unroll')
-      const loaded = call(context, 'ktl_row_run', `${row} + ${at} * 8ll`, existsAt(at))
+      const loaded = call(context, 'ktl_row_run', `${rowOfFew(context, form)} - skip + ${at} * 8ll`, existsAt(at))
       out.line(`for (int i = 0; i < ${count}; ++i) vectors[i] = ${loaded};`, { note: `load ${vectors.name}` })
     } else if (few === 'shifted') {
-      emitPieces(context, vectors, 'vectors', count, [row, at, `${existsAt(at)} ? ${names.extent(over)} + skip : 0`])
-      emitLanded(context, 'vectors', count, at)
+      out.line(`ktl_piece vectors[${count}];`)
+      inParts(context, count, FEW_UNDER_WAY, (first, some) => {
+        const index = `(${first} + i)`
+        const at = atOf(sets, index)
+        const row = `${rowOfFew(context, form, index)} - skip`
+        emitPieces(context, vectors, 'some', some, [row, at, `${existsAt(at)} ? ${names.extent(over)} + skip : 0`])
+        emitLanded(context, 'some', some, at)
+        out.line('#pragma unroll')
+        out.line(`for (int i = 0; i < ${some}; ++i) vectors[${first} + i] = some[i];`)
+      })
     } else if (few === 'transposed') emitTransposed(context, form, steps, existsAt('at'))
     else emitGathered(context, form, steps, [at, '0', `${existsAt('at')} ? 8 : 0`])
     emitMultiply(context, form, steps)
   })
 }
 
+/** Pieces of the few that are under way at once beside those of the matrix: more would not find registers. */
+const FEW_UNDER_WAY = 2
+
+/** `count` pieces, so many at once: `body` of the first of them, and how many. */
+function inParts({ out }: SimtContext, count: number, most: number, body: (first: number, some: number) => void): void {
+  for (let first = 0; first < count; first += most)
+    out.block('', () => {
+      if (first > 0) out.line('__syncwarp();  // loads come no further ahead: registers would not do')
+      body(first, Math.min(most, count - first))
+    })
+}
+
 /** Piece `i` is of step i / sets, of one of the few of set i % sets that the lane has. */
-function rowOfFew(context: SimtContext, form: SimtVector): string {
+function rowOfFew(context: SimtContext, form: SimtVector, i = 'i'): string {
   const { vectors, few, extents } = form
-  const one = `first_m + i % ${setsOf(form)} * 8 + min(lane / 4, ${extents[0] - 1})`
+  const one = `first_m + ${i} % ${setsOf(form)} * 8 + min(lane / 4, ${extents[0] - 1})`
   const place = few === null ? {} : { [few]: `min(${one}, ${context.names.extent(few)} - 1)` }
   return start(context, vectors, { ...batchAt(context, form), ...place })
 }
@@ -127,24 +147,29 @@ function emitTransposed(context: SimtContext, form: SimtVector, steps: number, e
   const sets = setsOf(form)
   const count = sets * steps
   out.line(`ktl_piece vectors[${count}];`)
-  out.line('#pragma unroll')
-  out.block(`for (int i = 0; i < ${4 * count}; ++i)`, () => {
-    // A lane has two neighbours of k of each word of its piece: rows 2q and 2q + 1 of the matrix are those of lane q of a quad.
-    out.line(
-      `const int at = piece - lane % 4 + i / ${4 * sets} * 4 + lane / 8, position = at * 8 - skip + i % 4 * 2 + lane / 4 % 2;`,
-    )
-    out.line(
-      `const int from = i / 4 % ${sets} * 8 + lane % 4 * 2, left = min(${extents[0]}, ${names.extent(few!)} - first_m) - from;`,
-    )
-    const row = start(context, vectors, { ...batchAt(context, form), [over]: 'position', [few!]: '(first_m + from)' })
-    out.line(`vectors[i / 4].words[i % 4] = ${call(context, 'ktl_row_pair', row, `${exists} ? left : 0`, 'paired')};`, {
-      note: `load ${vectors.name}`,
+  inParts(context, count, FEW_UNDER_WAY / sets, (first, some) => {
+    out.line('#pragma unroll')
+    out.block(`for (int i = ${4 * first}; i < ${4 * (first + some)}; ++i)`, () => {
+      // A lane has two neighbours of k of each word of its piece: rows 2q and 2q + 1 of the matrix are those of lane q of a quad.
+      out.line(
+        `const int at = piece - lane % 4 + i / ${4 * sets} * 4 + lane / 8, position = at * 8 - skip + i % 4 * 2 + lane / 4 % 2;`,
+      )
+      out.line(
+        `const int from = i / 4 % ${sets} * 8 + lane % 4 * 2, left = min(${extents[0]}, ${names.extent(few!)} - first_m) - from;`,
+      )
+      const row = start(context, vectors, { ...batchAt(context, form), [over]: 'position', [few!]: '(first_m + from)' })
+      out.line(
+        `vectors[i / 4].words[i % 4] = ${call(context, 'ktl_row_pair', row, `${exists} ? left : 0`, 'paired')};`,
+        {
+          note: `load ${vectors.name}`,
+        },
+      )
     })
+    out.line('#pragma unroll')
+    out.line(
+      `for (int i = ${4 * first}; i < ${4 * (first + some)}; ++i) vectors[i / 4].words[i % 4] = ${call(context, 'ktl_transposed', 'vectors[i / 4].words[i % 4]')};`,
+    )
   })
-  out.line('#pragma unroll')
-  out.line(
-    `for (int i = 0; i < ${4 * count}; ++i) vectors[i / 4].words[i % 4] = ${call(context, 'ktl_transposed', 'vectors[i / 4].words[i % 4]')};`,
-  )
 }
 
 /** Pieces by elements, however far apart: which piece, and from where up to where it is the row's. */
@@ -159,12 +184,14 @@ function emitGathered(
   const count = setsOf(form) * steps
   const stride = vectors.order.at(-1) === over ? '1' : names.stride(vectors.name, over)
   out.line(`ktl_piece vectors[${count}];`)
-  out.line('#pragma unroll')
-  out.block(`for (int i = 0; i < ${count}; ++i)`, () => {
-    if (piece !== 'at') out.line(`const int at = ${piece};`)
-    out.line(`const ${bitsOf(vectors)}* const from = ${rowOfFew(context, form)} + (at * 8ll - skip) * ${stride};`)
-    out.line(`vectors[i] = ${call(context, 'ktl_gathered_piece', 'from', stride, low, high)};`, {
-      note: `load ${vectors.name}`,
+  inParts(context, count, FEW_UNDER_WAY, (first, some) => {
+    out.line('#pragma unroll')
+    out.block(`for (int i = ${first}; i < ${first + some}; ++i)`, () => {
+      if (piece !== 'at') out.line(`const int at = ${piece};`)
+      out.line(`const ${bitsOf(vectors)}* const from = ${rowOfFew(context, form)} + (at * 8ll - skip) * ${stride};`)
+      out.line(`vectors[i] = ${call(context, 'ktl_gathered_piece', 'from', stride, low, high)};`, {
+        note: `load ${vectors.name}`,
+      })
     })
   })
 }
