@@ -103,7 +103,9 @@ type Shape = ReturnType<typeof shapeOf>
 /** Declares the lane's row `i`, and the elements before it in the piece of memory that it begins in. */
 function emitRow({ raw, step, bytes }: Shape, c: EmitContext): void {
   c.out.line(`${raw}* const row = first + i * ${step} * pitch;`)
-  c.out.line(`[[maybe_unused]] const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % ${PIECE_BYTES} / ${bytes};`)
+  c.out.line(
+    `[[maybe_unused]] const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % ${PIECE_BYTES} / ${bytes};`,
+  )
 }
 
 /**
