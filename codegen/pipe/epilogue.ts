@@ -78,7 +78,16 @@ export function emitAuxLoad(op: AuxLoad, c: EmitContext): void {
           (j) => ({ m: 'row', n: `(${column(j)})` }),
           (j) => `${column(j)} < N`,
         )
-      if (c.program.layout.held === 'row' || inBlocks(operand) || operand.computed) return elements()
+      if (inBlocks(operand) || operand.computed) return elements()
+      // Of a lane's whole row multiples of the stride are many: they are added up, and not kept in registers around loops.
+      if (c.program.layout.held === 'row')
+        return void c.out.block('', () => {
+          c.out.line(`i64 apart = ${c.names.stride(op.operand, c.names.n)};`).line('asm volatile("" : "+l"(apart));')
+          c.out.line('#pragma unroll')
+          const place = { m: 'row', n: `(${column('j')})` }
+          const value = loadElement(c, operand, place, guarded(`${column('j')} < N`), { [c.names.n]: 'apart' })
+          c.out.line(`for (u32 j = 0; j < ${tile.rowCount}; ++j) ${name}[j] = ${value};`, where)
+        })
       // Dense and whole, as nearly always: one address, and no test for each value.
       const { subtileColumns } = c.program
       const stride = c.names.stride(op.operand, c.names.n)

@@ -20,16 +20,28 @@ export const operandOf = (c: EmitContext, name: string): TensorOperand => {
 }
 
 /** Element address from tile-space coordinates; axes the operand lacks are left out. One element may stand for a block of positions. */
-export const element = (c: EmitContext, operand: TensorOperand, at: Readonly<Record<'m' | 'n', string>>): string =>
-  `${c.names.operand(operand.name)}[${elementIndex(c, operand, at)}]`
+export const element = (
+  c: EmitContext,
+  operand: TensorOperand,
+  at: Readonly<Record<'m' | 'n', string>>,
+  strides?: Strides,
+): string => `${c.names.operand(operand.name)}[${elementIndex(c, operand, at, strides)}]`
+
+/** Names of strides by their axes, where they are not those of the parameters. */
+type Strides = Readonly<Record<string, string>>
 
 /** In elements from the first one. */
-export function elementIndex(c: EmitContext, operand: TensorOperand, at: Readonly<Record<'m' | 'n', string>>): string {
+export function elementIndex(
+  c: EmitContext,
+  operand: TensorOperand,
+  at: Readonly<Record<'m' | 'n', string>>,
+  strides: Strides = {},
+): string {
   const { names } = c
   const terms = operand.axes.map((axis, i) => {
     const position = axis === names.m ? at.m : axis === names.n ? at.n : 'at.l'
     const block = operand.blocks?.[i] ?? 1
-    return `${block === 1 ? position : blockAt(c, axis, block, `(${position})`)} * ${names.stride(operand.name, axis)}`
+    return `${block === 1 ? position : blockAt(c, axis, block, `(${position})`)} * ${strides[axis] ?? names.stride(operand.name, axis)}`
   })
   return terms.join(' + ') || '0'
 }
@@ -43,9 +55,10 @@ export function loadElement(
   operand: TensorOperand,
   at: Readonly<Record<'m' | 'n', string>>,
   inside: string,
+  strides?: Strides,
 ): string {
   const { dtype } = operand
-  const text = element(c, operand, at)
+  const text = element(c, operand, at, strides)
   if (inside === '') return load(c, operand, text)
   return hasZero(dtype)
     ? loadInside(dtype, `&${text}`, inside, c.functions)

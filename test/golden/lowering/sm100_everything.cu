@@ -361,8 +361,12 @@ ktl__golden(
         #pragma unroll
         for (u32 j = 0; j < 16; ++j) v_V[j] = ktl_f16_to_f32(ktl_load_if(&op_V[at.l * op_V_l + (col + j) * op_V_n + row * op_V_m], row_in_bounds && col + j < N));
         float v_bias[16];
-        #pragma unroll
-        for (u32 j = 0; j < 16; ++j) v_bias[j] = ktl_load_if(&op_bias[(col + j) * op_bias_n], col + j < N);
+        {
+          i64 apart = op_bias_n;
+          asm volatile("" : "+l"(apart));
+          #pragma unroll
+          for (u32 j = 0; j < 16; ++j) v_bias[j] = ktl_load_if(&op_bias[(col + j) * apart], col + j < N);
+        }
         u32 sum0[16];  // accumulator cells of one row of the sub-tile
         tcgen05_ld_x16(sum0, tmem + (warp << 21) + acc * ACC_COLUMNS + column);
         if (column + 16 == 128) {
