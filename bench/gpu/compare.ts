@@ -92,6 +92,7 @@ const WATCHDOG_SECONDS = { ktl: 60, compile: 240 }
 const values = parseCommand()
 const watchdogSeconds = WATCHDOG_SECONDS[values.compile ? 'compile' : 'ktl']
 const tuned = numberOf(values, 'tuned', 1)
+const searched = values.search === undefined ? tuned : numberOf(values, 'search', 1)
 const random = randomProblems(numberOf(values, 'random', 0), numberOf(values, 'seed', 0), kindsOf(values.kinds))
 const all = selectProblems(values.only.split(',').filter(Boolean), values.quick, random)
 const problems =
@@ -181,7 +182,6 @@ async function work(): Promise<void> {
   const device = await openDevice(values.device as DeviceSpec)
   const timer = createTimer(device)
   const artifacts = new ArtifactFolder(values.prepared ?? path.join(process.cwd(), '.ktl-prepared'))
-  const searched = values.search === undefined ? tuned : numberOf(values, 'search', 1)
   const options = { device, timer, peer, artifacts, tuned, searched, rounds: numberOf(values, 'rounds', 1), seed: numberOf(values, 'seed', 0), knownPlain: new Map() }
   const identity = await peer.hello()
   const text = `${deviceKey(device)} (${device.arch}, ${device.smCount} SMs), ktl ${KTL_VERSION}, times ${timer.kind}; PyTorch ${identity.torch}, CUDA ${identity.cuda} on ${identity.device}

@@ -18,6 +18,8 @@ export interface Mutant {
   readonly oneSlot: boolean
   /** Nothing fills its program's stages asynchronously. */
   readonly synchronous: boolean
+  /** A tile of its program is one sub-tile for each warp. */
+  readonly oneSubtile: boolean
   /** Where it is: `consumer roles.0.body.1`, and for fields what was done. */
   readonly place: string
   /** Of CUDA text and recipe without comments: the same one behaves alike. */
@@ -54,6 +56,8 @@ export function changesOf(program: TileProgram, name: string, values: FieldValue
   const original = printProgram(program, name)
   const code = codeOf(original)
   const synchronous = ![...opsOf(program)].some(({ op }) => op === 'tma_load' || op === 'copy_tile')
+  const subtiles = (program.layout.columns / program.subtileColumns) * (program.registers?.rowBlocks ?? 1)
+  const oneSubtile = subtiles === 1
   const others: NoMutant[] = []
   const mutants: Mutant[] = []
   const add = (of: Pick<Mutant, 'kind' | 'subject' | 'oneSlot' | 'place'>, apply: () => TileProgram): void => {
@@ -62,7 +66,7 @@ export function changesOf(program: TileProgram, name: string, values: FieldValue
     const print = (): GeneratedKernel => printProgram(apply(), name)
     const generated = printed(changed, name)
     const own = generated && codeOf(generated)
-    if (own !== null && own !== code) mutants.push({ ...of, synchronous, code: own, noticed, print })
+    if (own !== null && own !== code) mutants.push({ ...of, synchronous, oneSubtile, code: own, noticed, print })
     else {
       const why = own === null ? 'none' : generated!.cuda === original.cuda ? 'text' : 'code'
       others.push({ kind: of.kind, subject: of.subject, why, noticed })

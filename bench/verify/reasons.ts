@@ -46,7 +46,7 @@ const RULES: readonly Rule[] = [
   { reason: 'barriers and maps are set up in any order before the fence', of: swapped(SETUP, SETUP) },
   { reason: 'copies to another stage than the one that fragments are read of', of: swapped(names('load_fragments'), names('ahead')) },
   { reason: 'which slot is held is the same before a wait and behind it', of: swapped(names('hold_stage'), names('wait')) },
-  { reason: 'the CTA meets before the rows of another sub-tile are written', of: swapped(names('row_store'), names('warp_sync')) },
+  { reason: 'the CTA meets before the rows of another sub-tile are written', of: (m) => m.oneSubtile && swapped(names('row_store'), names('warp_sync'))(m) },
   { reason: 'loads of a stage are issued in any order', of: swapped(LOADS, LOADS) },
   { reason: 'a phase is not complete before its own arrival, whatever has come by then', of: any(swapped(names('arrive_expect_tx', 'leader', 'one_thread'), LOADS), swapped(names('one_thread'), names('send_sums'))) },
   { reason: 'bytes are announced before a wait: the phase before is over by then', of: any(swapped(names('expect_work', 'one_thread'), names('wait')), swapped(names('expect_work'), names('warp_sync')), swapped(names('one_thread'), names('for_warpgroups'))) },

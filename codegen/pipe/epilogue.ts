@@ -9,7 +9,17 @@ import type { AuxLoad, EpilogueOp } from '../../compiler/ir/pipe_epilogue.ts'
 import { emitExpressions, literal } from '../cuda/expression.ts'
 import type { EmitContext } from './context.ts'
 import { emitPacked } from './packed.ts'
-import { element, expressionText, fromWord, leafText, load, loadElement, operandOf, stored } from './epilogue_values.ts'
+import {
+  element,
+  expressionText,
+  fromWord,
+  leafText,
+  load,
+  loadElement,
+  operandOf,
+  stored,
+  type Strides,
+} from './epilogue_values.ts'
 import { emitFetchedLoad, emitHeldLoad, emitRowsLoad } from './fetch.ts'
 import { emitComputed, type Place } from './looked_up.ts'
 import { emitColumnsAhead, emitElementsAhead, emitRowsAhead } from './ahead.ts'
@@ -44,9 +54,14 @@ export function emitAuxLoad(op: AuxLoad, c: EmitContext): void {
     })
   }
   /** An array of `count` values, or one variable; `at` and `condition` of the value numbered j. */
-  const values = (count: number, at: (j: string) => Place, condition: (j: string) => string): void => {
+  const values = (
+    count: number,
+    at: (j: string) => Place,
+    condition: (j: string) => string,
+    strides?: Strides,
+  ): void => {
     if (operand.computed) return computedValues(count, at, condition)
-    const text = (j: string): string => loadElement(c, operand, at(j), guarded(condition(j)))
+    const text = (j: string): string => loadElement(c, operand, at(j), guarded(condition(j)), strides)
     if (count === 1) return void c.out.line(`const ${type} ${name} = ${text('0')};`, where)
     c.out.line('#pragma unroll')
     c.out.line(`for (u32 j = 0; j < ${count}; ++j) ${name}[j] = ${text('j')};`, where)
@@ -72,21 +87,19 @@ export function emitAuxLoad(op: AuxLoad, c: EmitContext): void {
       if (op.ahead) return emitRowsAhead(operand, name, c)
       const column = (j: string): string =>
         tile.rowCount === tile.count ? tile.col(j) : tile.col(`(${j} / 2 * 4 + ${j} % 2)`)
-      const elements = (): void =>
+      const elements = (strides?: Strides): void =>
         values(
           tile.rowCount,
           (j) => ({ m: 'row', n: `(${column(j)})` }),
           (j) => `${column(j)} < N`,
+          strides,
         )
       if (inBlocks(operand) || operand.computed) return elements()
       // Of a lane's whole row multiples of the stride are many: they are added up, and not kept in registers around loops.
       if (c.program.layout.held === 'row')
         return void c.out.block('', () => {
           c.out.line(`i64 apart = ${c.names.stride(op.operand, c.names.n)};`).line('asm volatile("" : "+l"(apart));')
-          c.out.line('#pragma unroll')
-          const place = { m: 'row', n: `(${column('j')})` }
-          const value = loadElement(c, operand, place, guarded(`${column('j')} < N`), { [c.names.n]: 'apart' })
-          c.out.line(`for (u32 j = 0; j < ${tile.rowCount}; ++j) ${name}[j] = ${value};`, where)
+          elements({ [c.names.n]: 'apart' })
         })
       // Dense and whole, as nearly always: one address, and no test for each value.
       const { subtileColumns } = c.program

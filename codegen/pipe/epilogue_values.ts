@@ -28,7 +28,7 @@ export const element = (
 ): string => `${c.names.operand(operand.name)}[${elementIndex(c, operand, at, strides)}]`
 
 /** Names of strides by their axes, where they are not those of the parameters. */
-type Strides = Readonly<Record<string, string>>
+export type Strides = Readonly<Record<string, string>>
 
 /** In elements from the first one. */
 export function elementIndex(

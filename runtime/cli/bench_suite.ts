@@ -44,6 +44,9 @@ const MEMORY_SHARE = 0.4
 
 export async function benchSuite(command: SuiteCommand, context: Context): Promise<ExitCode> {
   const { out, signal } = context
+  const { top: tried = 1, search } = command
+  if (search !== undefined && search <= tried)
+    throw illegal('--search', `more instances than the ${tried} of --top`, String(search))
   const device = await openDevice(command.device)
   let peer: Peer | null = null
   try {
@@ -53,7 +56,7 @@ export async function benchSuite(command: SuiteCommand, context: Context): Promi
     const found = timer.kind === 'measured' ? await findPeer(device, command.python) : { peer: null, said: 'alone: times are modelled' } // prettier-ignore
     peer = found.peer
     checkRoom(device, problems, limits, peer === null ? 1 : 2)
-    const options: SuiteOptions = { device, timer, peer, tried: command.top ?? 1, ...(command.search !== undefined && { searched: command.search }), rounds: command.rounds, seed: command.seed, signal } // prettier-ignore
+    const options: SuiteOptions = { device, timer, peer, tried, ...(search !== undefined && { searched: search }), rounds: command.rounds, seed: command.seed, signal } // prettier-ignore
     const peak = peakOf(deviceKey(device))
     const results: SuiteResult[] = []
     const failures: SuiteFailure[] = []
@@ -79,7 +82,7 @@ export async function benchSuite(command: SuiteCommand, context: Context): Promi
       `suite     random, seed ${command.seed}: ${problems.length} problems, extents to ${limits.extent}, FLOP to ${limits.operations}, bytes to ${limits.bytes}`,
       `device    ${deviceKey(device)} (${device.arch}, ${device.smCount} SMs)`,
       `against   ${found.said}`,
-      `times     ${timer.kind}; ${options.tried === 1 ? 'the instance that callers get' : `the fastest of the first ${options.tried} instances`}${command.search === undefined ? '' : `, of ${command.search} where that is below ${FLOOR.toFixed(2)}`}, ${options.rounds} rounds`,
+      `times     ${timer.kind}; ${options.tried === 1 ? 'the instance that callers get' : `the fastest of the first ${options.tried} instances`}${search === undefined ? '' : `, of ${search} where that is below ${FLOOR.toFixed(2)}`}, ${options.rounds} rounds`,
     ]
     const report: SuiteReport = { head, results, failures, tried: options.tried, times: timer.kind, cyclesPerMs: timer.cyclesPerMs, peak } // prettier-ignore
     await tell(report, command, context)

@@ -120,9 +120,8 @@ function estimateVector(
   const slots = sharingWarps(form, steps)
   const columns = along === 'many' ? (lanesOf(form) - (aligned ? 0 : 1)) * each : (warps / slots) * each
   const apart = along === 'many' ? 1 : rowsApart(of([over]) * DTYPES[matrix.dtype].storageBytes)
-  const ofMany =
-    Math.floor(of([form.many]) / (columns * apart)) * apart + Math.min(apart, of([form.many]) % (columns * apart))
-  const tiles = of(form.batch) * turns * (along === 'many' ? Math.ceil(of([form.many]) / columns) : ofMany)
+  const many = of([form.many])
+  const tiles = of(form.batch) * turns * (Math.floor(many / (columns * apart)) * apart + Math.min(apart, many % (columns * apart))) // prettier-ignore
   const chunk = along === 'many' ? rowsAtOnce(form) : slots * stepsOfWarp(form)
   const chunks = Math.max(1, Math.ceil(steps / chunk))
   const ctas = Math.max(1, sharersOf(form, tiles, chunks))

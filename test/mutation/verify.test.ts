@@ -74,7 +74,7 @@ test('a part of the texts goes to the device, which says what it sees of each; a
 
 test('what the verifier misses is judged, and as many others as the sample has; the order is that of the seed', () => {
   const mutant = (i: number): Mutant => ({
-    kind: 'field', subject: 'x', oneSlot: false, synchronous: false, place: `${i}`, code: `${i}`, noticed: i % 4 > 0, print: () => { throw new Error('not printed') },
+    kind: 'field', subject: 'x', oneSlot: false, synchronous: false, oneSubtile: false, place: `${i}`, code: `${i}`, noticed: i % 4 > 0, print: () => { throw new Error('not printed') },
   })
   const mutants = Array.from({ length: 100 }, (_, i) => mutant(i))
   const kernel = PROGRAMS_TO_CHANGE[0]!
@@ -87,7 +87,7 @@ test('what the verifier misses is judged, and as many others as the sample has; 
 }) // prettier-ignore
 
 test('the report: shares of all, and without those that a rule calls equivalent and no run has shown to differ', () => {
-  const base = { oneSlot: false, synchronous: false, code: '', kernel: 'k', sampled: true, print: () => { throw new Error('not printed') } }
+  const base = { oneSlot: false, synchronous: false, oneSubtile: false, code: '', kernel: 'k', sampled: true, print: () => { throw new Error('not printed') } }
   const report = reportOf(
     [
       { ...base, kind: 'deleted', subject: 'wait', place: 'a', noticed: true, device: 'KTL5005' },

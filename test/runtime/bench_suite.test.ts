@@ -105,6 +105,11 @@ describe('the command on a virtual device', () => {
 
   const wrong: readonly (readonly [string, readonly string[], string])[] = [
     ['no problem', ['--count', '0'], '`--count` takes integers from 1 to 100000, got `0`'],
+    [
+      'a search of no more than are tried',
+      ['--top', '8', '--search', '4'],
+      '`--search` takes more instances than the 8 of --top, got `4`',
+    ],
     ['a seed that is no number', ['--seed', 'x'], '`--seed` takes integers from 0'],
     ['limits that leave no shape', ['--most-bytes', '5'], '`--suite` takes limits that leave shapes to draw: greater ones, got `--most-extent 256'], // prettier-ignore
     ['more than the device has', ['--most-bytes', '2^45'], 'of the memory of virtual-sm90'],

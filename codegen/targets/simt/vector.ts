@@ -41,7 +41,9 @@ export function emitVectorStage(context: SimtContext, stage: Stage, form: SimtVe
   out.line(`__shared__ ${type} totals[${rows * widest(form)}];`)
   emitSharing(context, form, type)
   const batch = emitPoints(context, form.batch, new Set())
-  out.line(`const int tiles_m = (int)((${of(few)} + ${rows - 1}LL) / ${rows}), tiles_n = ${tilesText(form, of(many))};`)
+  // None is empty.
+  const tiles = `${of(many)} / (columns * apart) * apart + min(apart, ${of(many)} % (columns * apart))`
+  out.line(`const int tiles_m = (int)((${of(few)} + ${rows - 1}LL) / ${rows}), tiles_n = ${tiles};`)
   out.line(
     `const long long tiles = (long long)tiles_m * tiles_n${batch.ranges.length > 0 ? ` * (${batch.count})` : ''};`,
   )
@@ -61,9 +63,7 @@ export function emitVectorStage(context: SimtContext, stage: Stage, form: SimtVe
     out.line('const int begin = first_chunk * chunk, end = end_chunk == chunks ? steps : end_chunk * chunk;')
     out.line('long long rest = tile / tiles_n;')
     out.line(`const int first_m = (int)(rest % tiles_m) * ${rows}, tile_n = (int)(tile - rest * tiles_n);`)
-    out.line(
-      `const int first_n = ${along === 'many' ? 'tile_n * columns' : 'tile_n / apart * apart * columns + tile_n % apart'};`,
-    )
+    out.line('const int first_n = tile_n / apart * apart * columns + tile_n % apart;')
     if (batch.ranges.length > 0) out.line('rest /= tiles_m;')
     emitPositions(context, batch, 'rest')
     if (along === 'many') emitAcrossK(context, form, type)
@@ -74,7 +74,7 @@ export function emitVectorStage(context: SimtContext, stage: Stage, form: SimtVe
     const each = `for (int result = threadIdx.x; is_last && result < ${rows} * columns; result += ${threads})`
     out.block(each, () => {
       out.line(
-        `const int row = first_m + ${fewOf(form, 'result')}, column = first_n + ${manyOf(form, 'result')}${along === 'many' ? '' : ' * apart'};`,
+        `const int row = first_m + ${fewOf(form, 'result')}, column = first_n + ${manyOf(form, 'result')} * apart;`,
       )
       out.block(`if (row < ${of(few)} && column < ${of(many)})`, () => {
         out.line(`${type} sum = totals[result];`)
@@ -89,13 +89,7 @@ export function emitVectorStage(context: SimtContext, stage: Stage, form: SimtVe
   })
 }
 
-/** Along k, rows of the matrix that begin at the same byte of 16 make a tile; none is empty. */
-function tilesText({ along }: SimtVector, n: string): string {
-  if (along === 'many') return `(int)((${n} + columns - 1LL) / columns)`
-  return `${n} / (columns * apart) * apart + min(apart, ${n} % (columns * apart))`
-}
-
-/** Declares the columns of a CTA, the steps of k, and how many of its warps share them. */
+/** Declares the columns of a CTA and how far they are apart, the steps of k, and how many of its warps share them. */
 function emitSharing(context: SimtContext, form: SimtVector, type: string): void {
   const { out, names } = context
   const { over, along, matrix, threads, extents } = form
@@ -106,6 +100,7 @@ function emitSharing(context: SimtContext, form: SimtVector, type: string): void
     out.line(`__shared__ ${type} memory[${threads / lanes}][${widthOf(form)}];`)
     out.line(`__shared__ int skipped[${threads / lanes}];`)
     // Rows that begin anywhere have their first or last piece in common with a neighbour.
+    out.line('const int apart = 1;')
     out.line(`const int columns = ${alignedText(context, matrix)} ? ${lanes * each} : ${(lanes - 1) * each};`)
     out.line(`const int steps = ${k}, chunk = ${rowsAtOnce(form)};`)
     return
@@ -128,10 +123,6 @@ function emitSharing(context: SimtContext, form: SimtVector, type: string): void
   out.line('const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, slot = warp % slots, group = warp / slots;')
 }
 
-/** Columns of a tile that there are. */
-const widthText = ({ along }: SimtVector, n: string): string =>
-  along === 'many' ? `min(columns, ${n} - first_n)` : `min(columns, (${n} - first_n + apart - 1) / apart)`
-
 /**
  * Sums of a tile that others share go through the workspace; behind this, the last one of them has all. Each has two places there: for the tile
  * that it begins with, and for another one.
@@ -153,7 +144,7 @@ function emitShared(context: SimtContext, form: SimtVector, type: string): void 
     // Only results that there are, by other threads than those that have summed them.
     out.line('__syncthreads();')
     out.line(
-      `const int width = ${widthText(form, names.extent(form.many))}, existing = min(${rows}, ${of(form.few)} - first_m) * width;`,
+      `const int width = min(columns, (${names.extent(form.many)} - first_n + apart - 1) / apart), existing = min(${rows}, ${of(form.few)} - first_m) * width;`,
     )
     out.block(`for (int result = threadIdx.x; result < existing; result += ${threads})`, () => {
       out.line('const int index = result / width * columns + result % width;')

@@ -81,9 +81,9 @@ export function emitAlongK(context: SimtContext, form: SimtVector, type: string)
   emitEnds(context, form, 32, () => {
     out.line(`ktl_piece matrix[${each}];`)
     out.line('#pragma unroll')
-    const ends = call(context, 'ktl_row_ends', `${row} + at * ${count}ll`, 'low', 'high')
+    const ends = call(context, 'ktl_row_ends', `${row} + edge * ${count}ll`, 'low', 'high')
     out.line(`for (int i = 0; i < ${each}; ++i) matrix[i] = ${ends};`, { note: `load ${matrix.name}` })
-    multiply('at', false)
+    multiply('edge', false)
   })
   // Lanes of a warp combine what they have of a result, always in the same order.
   out.line('#pragma unroll')

@@ -21,8 +21,9 @@ export function emitMmaAlongK(context: SimtContext, form: SimtVector): void {
     out.block('else', () => emitSteps(context, form, 'shifted'))
   } else emitSteps(context, form, isTransposed(form) ? 'transposed' : 'gathered')
   emitEnds(context, form, 4, () => {
-    emitMatrix(context, form, 1, (from) => call(context, 'ktl_row_ends', `${from} + at * 8ll`, 'low', 'high'))
-    emitGathered(context, form, 1, ['at', 'low', 'high'])
+    emitMatrix(context, form, 1, (from) => call(context, 'ktl_row_ends', `${from} + edge * 8ll`, 'low', 'high'))
+    out.line(`ktl_piece vectors[${sets}];`)
+    emitGathered(context, form, 1, ['edge', 'low', 'high'])
     emitMultiply(context, form, 1)
   })
   out.line('#pragma unroll')
@@ -64,13 +65,12 @@ function emitSteps(context: SimtContext, form: SimtVector, few: Few): void {
   out.block(loop, () => {
     const own = atOf(eachOf(form) / 8)
     emitMatrix(context, form, steps, (from) => call(context, 'ktl_row_run', `${from} + ${own} * 8ll`, existsAt(own)))
+    out.line(`ktl_piece vectors[${count}];`)
     if (few === 'aligned') {
-      out.line(`ktl_piece vectors[${count}];`)
       out.line('#pragma unroll')
       const loaded = call(context, 'ktl_row_run', `${rowOfFew(context, form)} - skip + ${at} * 8ll`, existsAt(at))
       out.line(`for (int i = 0; i < ${count}; ++i) vectors[i] = ${loaded};`, { note: `load ${vectors.name}` })
     } else if (few === 'shifted') {
-      out.line(`ktl_piece vectors[${count}];`)
       inParts(context, count, FEW_UNDER_WAY, (first, some) => {
         const index = `(${first} + i)`
         const at = atOf(sets, index)
@@ -146,7 +146,6 @@ function emitTransposed(context: SimtContext, form: SimtVector, steps: number, e
   const { vectors, over, few, extents } = form
   const sets = setsOf(form)
   const count = sets * steps
-  out.line(`ktl_piece vectors[${count}];`)
   inParts(context, count, FEW_UNDER_WAY / sets, (first, some) => {
     out.line('#pragma unroll')
     out.block(`for (int i = ${4 * first}; i < ${4 * (first + some)}; ++i)`, () => {
@@ -183,11 +182,10 @@ function emitGathered(
   const { vectors, over } = form
   const count = setsOf(form) * steps
   const stride = vectors.order.at(-1) === over ? '1' : names.stride(vectors.name, over)
-  out.line(`ktl_piece vectors[${count}];`)
   inParts(context, count, FEW_UNDER_WAY, (first, some) => {
     out.line('#pragma unroll')
     out.block(`for (int i = ${first}; i < ${first + some}; ++i)`, () => {
-      if (piece !== 'at') out.line(`const int at = ${piece};`)
+      out.line(`const int at = ${piece};`)
       out.line(`const ${bitsOf(vectors)}* const from = ${rowOfFew(context, form)} + (at * 8ll - skip) * ${stride};`)
       out.line(`vectors[i] = ${call(context, 'ktl_gathered_piece', 'from', stride, low, high)};`, {
         note: `load ${vectors.name}`,

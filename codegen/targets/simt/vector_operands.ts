@@ -87,18 +87,20 @@ export function emitWhole(context: SimtContext, form: SimtVector): void {
 
 /**
  * The first and the last piece of a row, where they are no whole ones, are for one lane each of the first warp of the CTA that has the
- * start or the end of k: which piece, `at`, and from where up to where it is the row's.
+ * start or the end of k: which piece, `edge`, and from where up to where it is the row's.
  */
 export function emitEnds(context: SimtContext, form: SimtVector, lanes: number, body: () => void): void {
   const { out, names } = context
   const count = pieceOf(form.matrix)
-  out.block('if (slot == 0 && (begin == 0 || end == steps))', () => {
-    out.line(`const int own = lane % ${lanes}, at = own == 0 ? 0 : end_whole;`)
+  const row = `${names.extent(form.over)} + (long long)skip`
+  out.line('const bool begins = begin == 0 && first_whole > 0;')
+  // A row within one piece is one that begins there.
+  out.line(`const bool ends = end == steps && end_whole >= first_whole && (${row}) % ${count} > 0;`)
+  out.block('if (slot == 0 && (begins || ends))', () => {
+    out.line(`const int own = lane % ${lanes}, edge = own == 0 ? 0 : end_whole;`)
+    out.line('const bool exists = own == 0 ? begins : own == 1 && ends;')
     out.line(
-      'const bool exists = own == 0 ? begin == 0 && first_whole > 0 : own == 1 && end == steps && end_whole >= first_whole;',
-    )
-    out.line(
-      `const int low = own == 0 ? skip : 0, high = exists ? (int)min(${count}LL, ${names.extent(form.over)} + (long long)skip - at * ${count}LL) : 0;`,
+      `const int low = own == 0 ? skip : 0, high = exists ? (int)min(${count}LL, ${row} - edge * ${count}LL) : 0;`,
     )
     body()
   })

@@ -22,6 +22,7 @@ import { describeTypes } from '../instances.ts'
 import { TARGETS, type Backend } from '../../../compiler/targets/index.ts'
 import { addChoiceOptions, designOption, deviceOption, illegal, integerOption, pairs, powerOption, wordOption, wordsOption } from '../options.ts' // prettier-ignore
 import { SUITE_TYPES, type SuiteTypeName } from '../../bench/suite/draw.ts'
+import { FLOOR } from '../../bench/suite/turns.ts'
 import { benchSuite, type SuiteCommand } from '../bench_suite.ts'
 import { plural, type Json } from '../output.ts'
 import { describeDims, type ArgumentOptions } from '../run_arguments.ts'
@@ -97,7 +98,7 @@ export const addBench: AddCommand = (program, context, finish) => {
     .option('--most-bytes <n>', 'of a suite: of each problem; default: 8e9', powerOption('--most-bytes', 3, 2 ** 46))
     .option(
       '--search <n>',
-      'of a suite: the first n instances of a problem below 0.90 of the library, measured once more',
+      `of a suite: the first n instances of a problem below ${FLOOR.toFixed(2)} of the library, measured once more`,
       integerOption('--search', 1, 1e6),
     )
     .option('--python <command>', 'of a suite: the Python that has PyTorch; default: python3')
