@@ -33,6 +33,8 @@ export interface TargetText {
   readonly wrappers: Readonly<Record<string, string>>
   /** Constants beside those of all targets. */
   constants(program: TileProgram, define: Define): void
+  /** The warp of a thread in its CTA (CUDA). Default: by its number. */
+  warp?(program: TileProgram): string
   /** Statements before the roles, e.g. variables of all of them. */
   prologue?(c: EmitContext): void
 }
@@ -224,7 +226,7 @@ function emitKernel(params: readonly ParamRule[], entry: string, c: EmitContext,
     emitScalars(out, params, names, program.source, c.functions)
     out.line('extern __shared__ __align__(1024) unsigned char dynamic_smem[];')
     out.line('const u32 smem = (shared_address(dynamic_smem) + 1023) & ~1023u;')
-    out.line('const u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32;')
+    out.line(`const u32 warp = ${target.warp?.(program) ?? 'threadIdx.x / 32'}, lane = threadIdx.x % 32;`)
     c.tracer?.declare(c)
     const step = stepName(program.domain)
     const units = {

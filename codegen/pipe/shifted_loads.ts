@@ -33,11 +33,16 @@ export function emitCopyRows(op: CopyRows, c: EmitContext): void {
   const { subtileColumns, layout } = c.program
   const rows = 4 * layout.rowsPerWarp
   const bytes = shiftedRowBytes(subtileColumns, DTYPES[operand.dtype].storageBytes)
+  const slot = slotAddress(c, op.buffer)
   const copy = (): void => {
-    c.out.line('#pragma unroll 1')
-    c.out.block(`for (u32 part = 0; part < ${rows}; part += ${ROWS_AT_ONCE})`, () => {
-      c.out.line('const u32 warp_row = warpgroup_row + part;')
-      emitCopies(operand, `${slotAddress(c, op.buffer)} + part * ${bytes}`, ROWS_AT_ONCE, c)
+    const isWhole = `warpgroup_row + ${rows} <= ${c.names.end('m')} && subtile_col + ${subtileColumns} <= ${c.names.edge('n')}`
+    c.out.block(`if (${isWhole})`, () => copyWhole(operand, slot, rows, c))
+    c.out.block('else', () => {
+      c.out.line('#pragma unroll 1')
+      c.out.block(`for (u32 part = 0; part < ${rows}; part += ${ROWS_AT_ONCE})`, () => {
+        c.out.line('const u32 warp_row = warpgroup_row + part;')
+        emitCopies(operand, `${slot} + part * ${bytes}`, ROWS_AT_ONCE, c)
+      })
     })
     c.out.block('', () => emitNextLines(op, operand, c))
   }
@@ -149,6 +154,79 @@ function emitCopies(operand: TensorOperand, to: string, rows: number, c: EmitCon
   forParts((place, isOwn) => {
     const store = call(c, `store_shared_b${8 * bytes}`, `${target} + before + ${place}`, 'parts[i]')
     c.out.line(`if (begins && ${isOwn}) ${store}`, where)
+  })
+}
+
+/**
+ * All rows of a sub-tile, all of which there is, in a fifth of the instructions: rows that begin at the same byte of 16 take turns, so that what a lane copies
+ * of them begins where it did and their pitch. A lane has the ends of as many rows.
+ */
+function copyWhole(operand: TensorOperand, to: string, rows: number, c: EmitContext): void {
+  const { subtileColumns: columns } = c.program
+  const bytes = DTYPES[operand.dtype].storageBytes
+  const where = note(c, `load ${operand.name}`)
+  const [slotPitch, rowBytes, raw] = [shiftedRowBytes(columns, bytes), columns * bytes, rawType(bytes)]
+  const lanes = rowBytes / PIECE_BYTES
+  const step = 32 / lanes
+  /** Rows from one of a lane's to the next that begins at the same byte. */
+  const apart = Math.max(step, PIECE_BYTES / bytes)
+  const count = 4 / bytes - 1
+  const first = `&${element(c, operand, { m: 'warpgroup_row', n: 'subtile_col' })}`
+  c.out.line(`const u32 slot = ${to};`, where)
+  c.out.line(`const int me = ${call0(c, 'anew', 'lane')};`)
+  c.out.line(`const char* const first = reinterpret_cast<const char*>(${first});`, where)
+  c.out.line(`i64 pitch = static_cast<i64>(${c.names.stride(operand.name, c.names.m)}) * ${bytes};`)
+  c.out.line(`asm volatile("" : "+l"(pitch));  // multiples of it are added up, and not kept in registers around loops`)
+  const declareRow = (name: string, row: string): void => {
+    c.out.line(`const char* const ${name} = first + (${row}) * pitch;`)
+    c.out.line(`const int before_${name} = static_cast<u32>(reinterpret_cast<u64>(${name})) % ${PIECE_BYTES};`)
+  }
+  const own = Array.from({ length: rows / ROWS_AT_ONCE }, (_, i) => i)
+  for (const i of own) declareRow(`own${i}`, `me + ${i * ROWS_AT_ONCE}`)
+  /** Elements of a row's first word that others have the rest of. */
+  const forElements = (body: (i: number, element: number, isOwn: string) => void): void => {
+    for (const i of own)
+      for (let e = 0; e < count; e++)
+        body(i, e, `column == 0 && before_own${i} % 4 != 0 && before_own${i} % 4 + ${e * bytes} < 4`)
+  }
+  // Under way while others are copied.
+  forElements((i, e, isOwn) =>
+    c.out.line(
+      `const ${raw} part${i}_${e} = ${isOwn} ? *reinterpret_cast<const ${raw}*>(own${i} + ${e * bytes}) : 0;`,
+      where,
+    ),
+  )
+  c.out.line(`const int row = me / ${lanes}, piece = me % ${lanes} * ${PIECE_BYTES};`)
+  const turns = Array.from({ length: apart / step }, (_, i) => i)
+  for (const i of turns) {
+    declareRow(`row${i}`, `row + ${i * step}`)
+    c.out.line(`const char* from${i} = row${i} - before_row${i} + piece;`)
+    c.out.line(`const bool copies${i} = column > 0 || piece > 0 || before_row${i} == 0;`)
+  }
+  c.out.line('#pragma unroll')
+  c.out.block(`for (int i = 0; i < ${rows}; i += ${apart})`, () => {
+    for (const i of turns) {
+      const target = `slot + (row + ${i * step} + i) * ${slotPitch} + piece`
+      c.out.line(`if (copies${i}) ${call(c, 'cp_async_16', target, `from${i}`, PIECE_BYTES)}`, where)
+      c.out.line(`from${i} += ${apart} * pitch;`)
+    }
+  })
+  for (const i of own) {
+    const target = `slot + (me + ${i * ROWS_AT_ONCE}) * ${slotPitch}`
+    const before = `before_own${i}`
+    c.out.block('if (column == 0)', () => {
+      c.out.line('#pragma unroll')
+      c.out.block(`for (int w = 0; w < ${PIECE_BYTES}; w += 4)`, () => {
+        const copy = call(c, 'cp_async_4', `${target} + w`, `own${i} - ${before} + w`, 4)
+        c.out.line(`if (${before} > 0 && w >= ${before}) ${copy}`, where)
+      })
+    })
+    const last = call(c, 'cp_async_16', `${target} + ${rowBytes}`, `own${i} - ${before} + ${rowBytes}`, before)
+    c.out.line(last, where)
+  }
+  forElements((i, e, isOwn) => {
+    const at = `slot + (me + ${i * ROWS_AT_ONCE}) * ${slotPitch} + before_own${i} + ${e * bytes}`
+    c.out.line(`if (${isOwn}) ${call(c, `store_shared_b${8 * bytes}`, at, `part${i}_${e}`)}`, where)
   })
 }
 

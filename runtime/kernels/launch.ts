@@ -2,7 +2,7 @@
 import type { LaunchRecipe } from '../../codegen/cuda/generated.ts'
 import { launchesOf } from '../../compiler/ir/launch.ts'
 import { findingsError } from '../addon/findings.ts'
-import { checkTileOrder, type TileOrder } from '../arguments/performance.ts'
+import type { TileOrder } from '../arguments/performance.ts'
 import type { Artifact } from '../artifacts/artifact.ts'
 import type { Device, DeviceModule, LaunchOptions, Stream, Tensor } from '../devices/device.ts'
 import type { ExecutionOptions } from '../devices/execution.ts'
@@ -12,6 +12,7 @@ import type { PlannedLaunch } from '../modules/grid.ts'
 import { mergeResults, type LaunchResult } from '../modules/result.ts'
 import { checkStream } from '../streams/event.ts'
 import { planLaunches, workspaceBytes, zeroedBytes } from './plan_launch.ts'
+import { tileGroup } from './tile_group.ts'
 
 export interface LaunchRequest {
   readonly device: Device
@@ -128,38 +129,6 @@ function launchOptions(
   }
 }
 
-/**
- * Rows of tiles walked before columns advance: neighbours share A and B in L2. The GPCs of a Hopper get clusters in turn, and one answer of L2 serves all
- * SMs of a GPC that ask for a line at once (ncu on an H200: half as many sectors for two of them, as many as ever where they are of two GPCs). So every
- * eighth cluster should have the same rows: 2944x584x8080 in 6 rows of clusters takes 50.9 us walked by 6, 45.7 by 4.
- */
-const MAX_TILE_GROUP = 8
-const defaultGroup = (rows: number): number => 2 ** Math.floor(Math.log2(Math.min(MAX_TILE_GROUP, rows)))
-
-/**
- * An output of so many times the bytes of all that it is made of: nothing needs to be shared, and rows of tiles are long stretches of memory. To
- * 13 products with k of 2 to 768 on an H100: 3 to 16 % faster where this holds, up to 3 % slower from k = 65 on.
- */
-const MOSTLY_OUTPUT = 64
-
-function isMostlyOutput(call: Call): boolean {
-  const bytes = callTensors(call).map(({ tensor }) => tensor.byteLength)
-  const largest = Math.max(...bytes)
-  return largest >= MOSTLY_OUTPUT * (bytes.reduce((sum, one) => sum + one, 0) - largest)
-}
-
-/** KTL4015 for an order that is none. */
-export function tileGroup({ recipe }: Artifact, call: Call, wanted?: TileOrder): number {
-  const { extents, performance } = call
-  const given = wanted ?? performance?.tileOrder
-  const order = given == null ? null : checkTileOrder(given)
-  if (recipe.grid.kind !== 'persistent') return 1
-  const [rows] = recipe.grid.tiles
-  const all = rows ? Math.max(1, Math.ceil((extents[rows.axis] ?? 1) / rows.extent)) : 1
-  if (order === null) return isMostlyOutput(call) ? 1 : defaultGroup(all)
-  return order === 'm' ? all : order === 'n' ? 1 : Math.min(order, all)
-}
-
 /** Of one axis; larger scratch memory has rows. */
 const MOST_EXTENT = 2 ** 31 - 1
 const SCRATCH_ROW = 2 ** 20
@@ -212,7 +181,10 @@ export function launchRequest(
   call: Call,
   { stream, workspace, tileOrder }: RequestOptions,
 ): LaunchRequest | null {
-  const bindings = { ...launchBindings(call), tileGroup: tileGroup(artifact, call, tileOrder) }
+  const bindings = {
+    ...launchBindings(call),
+    tileGroup: tileGroup(artifact, call, device.properties.l2Bytes, tileOrder),
+  }
   const bytes = workspaceBytes(artifact.recipe, bindings)
   const memory = bytes === 0 ? null : (workspace ?? scratchOf(stream, bytes))
   const counted = zeroedBytes(artifact.recipe, bindings)

@@ -200,16 +200,16 @@ export function packParameters(recipe: LaunchRecipe, bindings: LaunchBindings): 
 
 /**
  * Where the address of each operand lies in the parameter block: in pointers, and in the first eight bytes of tensor maps. All
- * that changes when tensors are exchanged for others of the same layout.
+ * that changes when tensors are exchanged for others of the same layout. null: maps of it begin elsewhere than the tensor.
  */
-export function addressOffsets(recipe: LaunchRecipe): ReadonlyMap<string, readonly number[]> {
+export function addressOffsets(recipe: LaunchRecipe): ReadonlyMap<string, readonly number[] | null> {
   return paramLayout(recipe).addresses
 }
 
 interface ParamLayout {
   readonly offsets: readonly number[]
   readonly bytes: number
-  readonly addresses: ReadonlyMap<string, readonly number[]>
+  readonly addresses: ReadonlyMap<string, readonly number[] | null>
 }
 
 const layouts = new WeakMap<LaunchRecipe, ParamLayout>()
@@ -226,12 +226,14 @@ function paramLayout(recipe: LaunchRecipe): ParamLayout {
     end = offset + bytes
     return offset
   })
-  const addresses = new Map<string, number[]>()
+  const addresses = new Map<string, number[] | null>()
   recipe.params.forEach((rule, i) => {
     if (rule.kind !== 'tensorMap' && rule.kind !== 'pointer' && rule.kind !== 'scalarAt') return
     if (rule.kind === 'tensorMap' && rule.copy) return
     const name = rule.kind === 'scalarAt' ? rule.name : rule.operand
-    addresses.set(name, [...(addresses.get(name) ?? []), offsets[i]!])
+    const before = addresses.get(name)
+    const isElsewhere = rule.kind === 'tensorMap' && rule.clipped?.cut === 'behind'
+    addresses.set(name, isElsewhere || before === null ? null : [...(before ?? []), offsets[i]!])
   })
   const layout = { offsets, bytes: end, addresses }
   layouts.set(recipe, layout)

@@ -143,6 +143,7 @@ export class PreparedLaunch {
       const i = request.plans.findIndex((plan) => plan.entry === entry)
       if (i < 0) continue
       const offsets = addressOffsets(rule)
+      if ([...changed.keys()].some((name) => offsets.get(name) === null)) return false
       for (const [name, pointer] of changed)
         for (const offset of offsets.get(name) ?? []) fast.patch(i, offset, pointer)
     }

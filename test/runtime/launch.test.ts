@@ -9,7 +9,7 @@ import {
 } from '../../runtime/kernels/plan_launch.ts'
 import type { Artifact } from '../../runtime/artifacts/artifact.ts'
 import type { Call } from '../../runtime/discovery/calls/call.ts'
-import { tileGroup } from '../../runtime/kernels/launch.ts'
+import { tileGroup } from '../../runtime/kernels/tile_group.ts'
 import { createTensorMap } from '../../runtime/tensors/tensor_map.ts'
 import { errorOf } from './errors.ts'
 
@@ -210,9 +210,11 @@ describe('the grid', () => {
 })
 
 describe('tileGroup', () => {
-  const call = (m: number, bytes = { A: 4096, D: 4096 }): Call =>
+  const L2 = 60 << 20
+  const call = (m: number, bytes: Readonly<Record<string, number>> = { A: 4096, D: 4096 }, l = 1): Call =>
     ({
-      extents: { m, n: 512, k: 64 },
+      extents: { l, m, n: 512, k: 64 },
+      axes: { A: ['l', 'm', 'k'], B: ['l', 'k', 'n'], D: ['l', 'm', 'n'] },
       performance: null,
       fusion: null,
       tensors: Object.fromEntries(Object.entries(bytes).map(([name, byteLength]) => [name, { byteLength }])),
@@ -236,13 +238,26 @@ describe('tileGroup', () => {
     [8, 8],
     [100, 8],
   ])('of %i rows of tiles %i are walked together: every eighth cluster has the same ones', (rows, group) => {
-    expect(tileGroup(artifact, call(128 * rows - 5))).toBe(group)
+    expect(tileGroup(artifact, call(128 * rows - 5), L2)).toBe(group)
+  })
+
+  const MB = 2 ** 20
+  test.each([
+    ['larger than L2: in one walk, where there are few', 6, { A: MB, B: 172 * MB, D: 79 * MB }, 1, 6],
+    ['larger than L2: in equal walks', 33, { A: MB, B: 172 * MB, D: 79 * MB }, 1, 17],
+    ['that stays in L2: by eight', 17, { A: MB, B: 20 * MB, D: 79 * MB }, 1, 8],
+    ['of which each batch stays in L2: by eight', 17, { A: MB, B: 172 * MB, D: 79 * MB }, 8, 8],
+    ['larger than L2, of rows that are, too: by eight', 17, { A: 90 * MB, B: 172 * MB, D: 79 * MB }, 1, 8],
+  ])('a B %s', (_, rows, bytes, batches, group) => {
+    const tiles = [...grid.tiles, { axis: 'l', extent: 1 }]
+    const batched = { recipe: { ...recipe, grid: { ...grid, tiles } } } as unknown as Artifact
+    expect(tileGroup(batched, call(128 * rows, bytes, batches), L2)).toBe(group)
   })
 
   test('an order that is asked for holds, and outputs larger than all they are made of go row by row', () => {
-    expect(tileGroup(artifact, call(128 * 6), 6)).toBe(6)
-    expect(tileGroup(artifact, call(128 * 6), 'm')).toBe(6)
-    expect(tileGroup(artifact, call(128 * 6), 'n')).toBe(1)
-    expect(tileGroup(artifact, call(128 * 6, { A: 64, D: 4096 }))).toBe(1)
+    expect(tileGroup(artifact, call(128 * 6), L2, 6)).toBe(6)
+    expect(tileGroup(artifact, call(128 * 6), L2, 'm')).toBe(6)
+    expect(tileGroup(artifact, call(128 * 6), L2, 'n')).toBe(1)
+    expect(tileGroup(artifact, call(128 * 6, { A: 64, D: 4096 }), L2)).toBe(1)
   })
 })
