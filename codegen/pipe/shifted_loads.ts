@@ -18,32 +18,17 @@ export function emitLoadShifted(op: AuxLoad, operand: TensorOperand, c: EmitCont
     const bytes = layout.rowsPerWarp * shiftedRowBytes(subtileColumns, DTYPES[operand.dtype].storageBytes)
     return void c.out.block('', () => readShifted(operand, `${slot} + warp % 4 * ${bytes}`, c))
   }
-  c.out.block('', () => emitCopies(operand, slot, layout.rowsPerWarp, c))
+  c.out.block('', () => copyRows(operand, slot, 'warp_row', layout.rowsPerWarp, c))
   c.out.line(call(c, 'cp_async_commit')).line(`cp_async_wait<0>();`).line('__syncwarp();')
   c.wrappers.add('cp_async_wait')
   c.out.block('', () => readShifted(operand, slot, c))
   c.out.line('__syncwarp();')
 }
 
-/** Rows that a warp copies at once: each lane has what is less than a word of one. */
-const ROWS_AT_ONCE = 32
-
 export function emitCopyRows(op: CopyRows, c: EmitContext): void {
   const operand = operandOf(c, op.operand)
-  const { subtileColumns, layout } = c.program
-  const rows = 4 * layout.rowsPerWarp
-  const bytes = shiftedRowBytes(subtileColumns, DTYPES[operand.dtype].storageBytes)
-  const slot = slotAddress(c, op.buffer)
   const copy = (): void => {
-    const isWhole = `warpgroup_row + ${rows} <= ${c.names.end('m')} && subtile_col + ${subtileColumns} <= ${c.names.edge('n')}`
-    c.out.block(`if (${isWhole})`, () => copyWhole(operand, slot, rows, c))
-    c.out.block('else', () => {
-      c.out.line('#pragma unroll 1')
-      c.out.block(`for (u32 part = 0; part < ${rows}; part += ${ROWS_AT_ONCE})`, () => {
-        c.out.line('const u32 warp_row = warpgroup_row + part;')
-        emitCopies(operand, `${slot} + part * ${bytes}`, ROWS_AT_ONCE, c)
-      })
-    })
+    copyRows(operand, slotAddress(c, op.buffer), 'warpgroup_row', 4 * c.program.layout.rowsPerWarp, c)
     c.out.block('', () => emitNextLines(op, operand, c))
   }
   if (op.guard === null) copy()
@@ -71,30 +56,142 @@ function emitNextLines({ buffer }: CopyRows, operand: TensorOperand, c: EmitCont
   })
 }
 
-/**
- * A lane copies one piece of every few rows from `warp_row` on. Of pieces that begin with elements of others it copies the words of the row, behind whose end
- * are zeros; what is less than a word, and the last pieces of rows that are shifted, are those of one lane each. `to`: address.
- */
-function emitCopies(operand: TensorOperand, to: string, rows: number, c: EmitContext): void {
+/** Rows of which a lane of a warp has one each. */
+const OWN_ROWS = 32
+
+/** `rows` of the sub-tile from row `first` on (CUDA text), to the address `to`. */
+function copyRows(operand: TensorOperand, to: string, first: string, rows: number, c: EmitContext): void {
+  const { subtileColumns: columns } = c.program
+  const pitch = shiftedRowBytes(columns, DTYPES[operand.dtype].storageBytes)
+  const isInside = `${first} + ${rows} <= ${c.names.end('m')} && subtile_col + ${columns} <= ${c.names.edge('n')}`
+  c.out.block(`if (${isInside})`, () => copyInside(copiesOf(operand, to, first, rows, c), c))
+  c.out.block('else', () => {
+    if (rows <= OWN_ROWS) return copyCut(copiesOf(operand, to, first, rows, c), c)
+    c.out.line('#pragma unroll 1')
+    c.out.block(`for (u32 part = 0; part < ${rows}; part += ${OWN_ROWS})`, () =>
+      copyCut(copiesOf(operand, `${to} + part * ${pitch}`, `${first} + part`, OWN_ROWS, c), c),
+    )
+  })
+}
+
+/** What copies of rows have in common: bytes of an element, of a row of the slot, and of a row of the sub-tile. */
+interface Copies {
+  readonly rows: number
+  readonly bytes: number
+  readonly pitch: number
+  readonly rowBytes: number
+  readonly where: object
+}
+
+/** Declares the slot, the lane, the first row and the bytes between rows. */
+function copiesOf(operand: TensorOperand, to: string, first: string, rows: number, c: EmitContext): Copies {
   const { subtileColumns: columns } = c.program
   const bytes = DTYPES[operand.dtype].storageBytes
   const where = note(c, `load ${operand.name}`)
-  const [pitch, pieces] = [shiftedRowBytes(columns, bytes), (columns * bytes) / PIECE_BYTES]
-  const raw = rawType(bytes)
-  const stride = c.names.stride(operand.name, c.names.m)
-  c.out.line(`const u32 slot = ${to};`, where)
+  c.out.line(`const u32 first_row = ${first}, slot = ${to};`, where)
   c.out.line(`const int me = ${call0(c, 'anew', 'lane')};`)
-  c.out.line(`const int left = min(static_cast<int>(${c.names.edge('n')} - subtile_col), ${columns}) * ${bytes};`)
-  c.out.line(
-    `const int below = left > 0 ? static_cast<int>(${c.names.end('m')} - warp_row) : 0;  // rows that there are`,
-  )
-  const first = `&${element(c, operand, { m: 'warp_row', n: 'subtile_col' })}`
-  c.out.line(`const char* const first = reinterpret_cast<const char*>(${first});`, where)
-  c.out.line(`i64 pitch = static_cast<i64>(${stride}) * ${bytes};`)
+  const address = `&${element(c, operand, { m: 'first_row', n: 'subtile_col' })}`
+  c.out.line(`const char* const first = reinterpret_cast<const char*>(${address});`, where)
+  c.out.line(`i64 pitch = static_cast<i64>(${c.names.stride(operand.name, c.names.m)}) * ${bytes};`)
   c.out.line(`asm volatile("" : "+l"(pitch));  // multiples of it are added up, and not kept in registers around loops`)
+  return { rows, bytes, pitch: shiftedRowBytes(columns, bytes), rowBytes: columns * bytes, where }
+}
+
+/** Declares a row, and the bytes before it in the piece of memory that it begins in. */
+function declareRow(name: string, row: string, c: EmitContext): void {
+  c.out.line(`const char* const ${name} = first + (${row}) * pitch;`)
+  c.out.line(`const int before_${name} = static_cast<u32>(reinterpret_cast<u64>(${name})) % ${PIECE_BYTES};`)
+}
+
+/**
+ * Declares the rows that a lane has the ends of, and loads what of their first words is less than one: it is under way while others are copied. Returns what
+ * stores it. `isThere`: of an element `place` bytes behind the beginning of the `i`-th of these rows (CUDA).
+ */
+function ownRows(
+  { rows, bytes, pitch, where }: Copies,
+  c: EmitContext,
+  isThere: (i: number, place: number) => string,
+): { readonly own: readonly number[]; store(): void } {
+  const raw = rawType(bytes)
+  const own = Array.from({ length: Math.ceil(rows / OWN_ROWS) }, (_, i) => i)
+  for (const i of own) declareRow(`own${i}`, `me + ${i * OWN_ROWS}`, c)
+  const forElements = (body: (i: number, place: number, begins: string) => void): void => {
+    for (const i of own)
+      for (let place = 0; place < 4 - bytes; place += bytes)
+        body(i, place, `column == 0 && before_own${i} % 4 != 0 && before_own${i} % 4 + ${place} < 4${ofRows(rows)}`)
+  }
+  forElements((i, place, begins) => {
+    const value = `*reinterpret_cast<const ${raw}*>(own${i} + ${place})`
+    c.out.line(`const ${raw} part${i}_${place} = ${begins}${isThere(i, place)} ? ${value} : 0;`, where)
+  })
+  const store = (): void =>
+    forElements((i, place, begins) => {
+      const at = `slot + (me + ${i * OWN_ROWS}) * ${pitch} + before_own${i} + ${place}`
+      c.out.line(`if (${begins}) ${call(c, `store_shared_b${8 * bytes}`, at, `part${i}_${place}`)}`, where)
+    })
+  return { own, store }
+}
+
+/** Of lanes that have a row. */
+const ofRows = (rows: number): string => (rows < OWN_ROWS ? ` && me < ${rows}` : '')
+
+/**
+ * Rows of which all is there: those that begin at the same byte of 16 take turns, so that what a lane copies of one of them begins as far behind that of the
+ * one before as these are apart.
+ */
+function copyInside(shape: Copies, c: EmitContext): void {
+  const { rows, bytes, pitch, rowBytes, where } = shape
+  const lanes = rowBytes / PIECE_BYTES
+  const step = 32 / lanes
+  const apart = Math.max(step, PIECE_BYTES / bytes)
+  const { own, store } = ownRows(shape, c, () => '')
+  c.out.line(`const int row = me / ${lanes}, piece = me % ${lanes} * ${PIECE_BYTES};`)
+  const turns = Array.from({ length: apart / step }, (_, i) => i)
+  for (const i of turns) {
+    declareRow(`row${i}`, `row + ${i * step}`, c)
+    c.out.line(`const char* from${i} = row${i} - before_row${i} + piece;`)
+    const isRow = step > rows ? `row < ${rows} && ` : ''
+    c.out.line(`const bool copies${i} = ${isRow}(column > 0 || piece > 0 || before_row${i} == 0);`)
+  }
+  c.out.line('#pragma unroll')
+  c.out.block(`for (int i = 0; i < ${rows}; i += ${apart})`, () => {
+    for (const i of turns) {
+      const target = `slot + (row + ${i * step} + i) * ${pitch} + piece`
+      c.out.line(`if (copies${i}) ${call(c, 'cp_async_16', target, `from${i}`, PIECE_BYTES)}`, where)
+      c.out.line(`from${i} += ${apart} * pitch;`)
+    }
+  })
+  for (const i of own) {
+    const [target, before] = [`slot + (me + ${i * OWN_ROWS}) * ${pitch}`, `before_own${i}`]
+    c.out.block(`if (column == 0${ofRows(rows)})`, () => {
+      c.out.line('#pragma unroll')
+      c.out.block(`for (int w = 0; w < ${PIECE_BYTES}; w += 4)`, () => {
+        const copy = call(c, 'cp_async_4', `${target} + w`, `own${i} - ${before} + w`, 4)
+        c.out.line(`if (${before} > 0 && w >= ${before}) ${copy}`, where)
+      })
+    })
+    const last = call(c, 'cp_async_16', `${target} + ${rowBytes}`, `own${i} - ${before} + ${rowBytes}`, before)
+    c.out.line(rows < OWN_ROWS ? `if (me < ${rows}) ${last}` : last, where)
+  }
+  store()
+}
+
+/**
+ * Rows that end before the sub-tile does, or of which there are fewer. A lane copies one piece of every few; of pieces that begin with elements of others it
+ * copies the words of the row, behind whose end are zeros, and the last pieces of rows that are shifted are those of one lane each.
+ */
+function copyCut(shape: Copies, c: EmitContext): void {
+  const { rows, pitch, rowBytes, bytes, where } = shape
+  c.out.line(
+    `const int left = min(static_cast<int>(${c.names.edge('n')} - subtile_col), ${rowBytes / bytes}) * ${bytes};`,
+  )
+  c.out.line(
+    `const int below = left > 0 ? static_cast<int>(${c.names.end('m')} - first_row) : 0;  // rows that there are`,
+  )
+  const { store } = ownRows(shape, c, (_, place) => ` && me < below && ${place} < left`)
   /** Bytes of a row's `size` behind `at` (CUDA texts). */
-  const inside = (row: string, at: string, size: number): string =>
-    `${row} < below ? min(max(before + left - ${at}, 0), ${size}) : 0`
+  const inside = (row: string, before: string, at: string, size: number): string =>
+    `${row} < below ? min(max(${before} + left - ${at}, 0), ${size}) : 0`
   /** `lanes` of a row each have a piece, or a word. */
   const forRows = (lanes: number, unroll: string, body: (target: string, row: string) => void): void => {
     const step = 32 / lanes
@@ -108,126 +205,27 @@ function emitCopies(operand: TensorOperand, to: string, rows: number, c: EmitCon
       })
     })
   }
-  const copyPiece = (target: string, size: string): void => {
+  forRows(rowBytes / PIECE_BYTES, '#pragma unroll 1', (target, row) => {
     const at = `w * ${PIECE_BYTES}`
-    const copy = call(c, 'cp_async_16', `${target} + ${at}`, `row - before + ${at}`, size)
+    const copy = call(
+      c,
+      'cp_async_16',
+      `${target} + ${at}`,
+      `row - before + ${at}`,
+      inside(row, 'before', at, PIECE_BYTES),
+    )
     c.out.line(`if (column > 0 || w > 0 || before == 0) ${copy}`, where)
-  }
-  // Of a lane's own row. What is less than a word is under way while others are copied.
-  const [isRow, count] = [rows < 32 ? `me < ${rows} && ` : '', 4 / bytes - 1]
-  const forParts = (body: (place: string, isOwn: string) => void): void => {
-    if (count === 0) return
-    c.out.line('#pragma unroll')
-    c.out.block(`for (int i = 0; i < ${count}; ++i)`, () => body(`i * ${bytes}`, `before % 4 + i * ${bytes} < 4`))
-  }
-  c.out.line('const char* const row = first + me * pitch;')
-  c.out.line(`const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % ${PIECE_BYTES};`)
-  if (count > 0)
-    c.out.line(`const bool begins = ${isRow}column == 0 && before % 4 != 0;`).line(`${raw} parts[${count}];`)
-  forParts((place, isOwn) => {
-    const value = `*reinterpret_cast<const ${raw}*>(row + ${place})`
-    c.out.line(`parts[i] = begins && ${isOwn} && me < below && ${place} < left ? ${value} : 0;`, where)
   })
-  c.out.block(`if (left == ${columns * bytes} && below >= ${rows})`, () =>
-    forRows(pieces, '#pragma unroll', (target) => copyPiece(target, `${PIECE_BYTES}`)),
-  )
-  c.out.block('else', () =>
-    forRows(pieces, '#pragma unroll 1', (target, row) =>
-      copyPiece(target, inside(row, `w * ${PIECE_BYTES}`, PIECE_BYTES)),
-    ),
-  )
   c.out.block('if (column == 0)', () =>
     forRows(PIECE_BYTES / 4, '#pragma unroll', (target, row) => {
-      const copy = call(c, 'cp_async_4', `${target} + w * 4`, 'row - before + w * 4', inside(row, 'w * 4', 4))
+      const copy = call(c, 'cp_async_4', `${target} + w * 4`, 'row - before + w * 4', inside(row, 'before', 'w * 4', 4))
       c.out.line(`if (before > 0 && w * 4 >= before) ${copy}`, where)
     }),
   )
-  const [target, end] = [`slot + me * ${pitch}`, pieces * PIECE_BYTES]
-  const last = call(
-    c,
-    'cp_async_16',
-    `${target} + ${end}`,
-    `row - before + ${end}`,
-    inside('me', String(end), PIECE_BYTES),
-  )
-  c.out.line(rows < 32 ? `if (me < ${rows}) ${last}` : last, where)
-  forParts((place, isOwn) => {
-    const store = call(c, `store_shared_b${8 * bytes}`, `${target} + before + ${place}`, 'parts[i]')
-    c.out.line(`if (begins && ${isOwn}) ${store}`, where)
-  })
-}
-
-/**
- * All rows of a sub-tile, all of which there is, in a fifth of the instructions: rows that begin at the same byte of 16 take turns, so that what a lane copies
- * of them begins where it did and their pitch. A lane has the ends of as many rows.
- */
-function copyWhole(operand: TensorOperand, to: string, rows: number, c: EmitContext): void {
-  const { subtileColumns: columns } = c.program
-  const bytes = DTYPES[operand.dtype].storageBytes
-  const where = note(c, `load ${operand.name}`)
-  const [slotPitch, rowBytes, raw] = [shiftedRowBytes(columns, bytes), columns * bytes, rawType(bytes)]
-  const lanes = rowBytes / PIECE_BYTES
-  const step = 32 / lanes
-  /** Rows from one of a lane's to the next that begins at the same byte. */
-  const apart = Math.max(step, PIECE_BYTES / bytes)
-  const count = 4 / bytes - 1
-  const first = `&${element(c, operand, { m: 'warpgroup_row', n: 'subtile_col' })}`
-  c.out.line(`const u32 slot = ${to};`, where)
-  c.out.line(`const int me = ${call0(c, 'anew', 'lane')};`)
-  c.out.line(`const char* const first = reinterpret_cast<const char*>(${first});`, where)
-  c.out.line(`i64 pitch = static_cast<i64>(${c.names.stride(operand.name, c.names.m)}) * ${bytes};`)
-  c.out.line(`asm volatile("" : "+l"(pitch));  // multiples of it are added up, and not kept in registers around loops`)
-  const declareRow = (name: string, row: string): void => {
-    c.out.line(`const char* const ${name} = first + (${row}) * pitch;`)
-    c.out.line(`const int before_${name} = static_cast<u32>(reinterpret_cast<u64>(${name})) % ${PIECE_BYTES};`)
-  }
-  const own = Array.from({ length: rows / ROWS_AT_ONCE }, (_, i) => i)
-  for (const i of own) declareRow(`own${i}`, `me + ${i * ROWS_AT_ONCE}`)
-  /** Elements of a row's first word that others have the rest of. */
-  const forElements = (body: (i: number, element: number, isOwn: string) => void): void => {
-    for (const i of own)
-      for (let e = 0; e < count; e++)
-        body(i, e, `column == 0 && before_own${i} % 4 != 0 && before_own${i} % 4 + ${e * bytes} < 4`)
-  }
-  // Under way while others are copied.
-  forElements((i, e, isOwn) =>
-    c.out.line(
-      `const ${raw} part${i}_${e} = ${isOwn} ? *reinterpret_cast<const ${raw}*>(own${i} + ${e * bytes}) : 0;`,
-      where,
-    ),
-  )
-  c.out.line(`const int row = me / ${lanes}, piece = me % ${lanes} * ${PIECE_BYTES};`)
-  const turns = Array.from({ length: apart / step }, (_, i) => i)
-  for (const i of turns) {
-    declareRow(`row${i}`, `row + ${i * step}`)
-    c.out.line(`const char* from${i} = row${i} - before_row${i} + piece;`)
-    c.out.line(`const bool copies${i} = column > 0 || piece > 0 || before_row${i} == 0;`)
-  }
-  c.out.line('#pragma unroll')
-  c.out.block(`for (int i = 0; i < ${rows}; i += ${apart})`, () => {
-    for (const i of turns) {
-      const target = `slot + (row + ${i * step} + i) * ${slotPitch} + piece`
-      c.out.line(`if (copies${i}) ${call(c, 'cp_async_16', target, `from${i}`, PIECE_BYTES)}`, where)
-      c.out.line(`from${i} += ${apart} * pitch;`)
-    }
-  })
-  for (const i of own) {
-    const target = `slot + (me + ${i * ROWS_AT_ONCE}) * ${slotPitch}`
-    const before = `before_own${i}`
-    c.out.block('if (column == 0)', () => {
-      c.out.line('#pragma unroll')
-      c.out.block(`for (int w = 0; w < ${PIECE_BYTES}; w += 4)`, () => {
-        const copy = call(c, 'cp_async_4', `${target} + w`, `own${i} - ${before} + w`, 4)
-        c.out.line(`if (${before} > 0 && w >= ${before}) ${copy}`, where)
-      })
-    })
-    const last = call(c, 'cp_async_16', `${target} + ${rowBytes}`, `own${i} - ${before} + ${rowBytes}`, before)
-    c.out.line(last, where)
-  }
-  forElements((i, e, isOwn) => {
-    const at = `slot + (me + ${i * ROWS_AT_ONCE}) * ${slotPitch} + before_own${i} + ${e * bytes}`
-    c.out.line(`if (${isOwn}) ${call(c, `store_shared_b${8 * bytes}`, at, `part${i}_${e}`)}`, where)
-  })
+  const size = inside('me', 'before_own0', String(rowBytes), PIECE_BYTES)
+  const last = call(c, 'cp_async_16', `slot + me * ${pitch} + ${rowBytes}`, `own0 - before_own0 + ${rowBytes}`, size)
+  c.out.line(rows < OWN_ROWS ? `if (me < ${rows}) ${last}` : last, where)
+  store()
 }
 
 /** Pairs of neighbours as a lane of a fragment has them: of rows lane / 4 and lane / 4 + 8, from 4 bytes that may lie in two words. */

@@ -5,11 +5,14 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, expect, test } from 'vitest'
-import { idOf, kernelsOf, problemsOf, spread, type Model } from '../../bench/fit/cases.ts'
+import { idOf, kernelsOf, modelsOf, problemsOf, spread, type Model } from '../../bench/fit/cases.ts'
 import { readTimes, TimesWriter, type Header, type Time } from '../../bench/fit/data.ts'
 import { fit } from '../../bench/fit/fit.ts'
 import { COST_MODELS, rowsOf, type Constants, type Row } from '../../bench/fit/models.ts'
-import { onPaper } from '../../runtime/bench/suite/open.ts'
+import { triedTimes, type TriedTimes } from '../../bench/fit/suite_times.ts'
+import { productOf } from '../../runtime/bench/suite/draw.ts'
+import { candidates } from '../../runtime/bench/suite/measure.ts'
+import { onPaper, openProduct } from '../../runtime/bench/suite/open.ts'
 import { open } from '../../bench/gpu/ours.ts'
 import { openDevice } from '../../runtime/index.ts'
 import { FULL } from '../cases_of.ts'
@@ -93,6 +96,25 @@ test('the collector times what the fit finds again', async () => {
   const { rows, missing } = await rowsOf(readTimes(file), ['sm90'])
   expect([rows.length, missing]).toEqual([2, 0])
   for (const row of rows) expect(row.measured).toBeGreaterThan(0)
+}) // prettier-ignore
+
+test('what a suite has tried becomes times of the same instances', async () => {
+  const device = await openDevice('virtual-sm90')
+  const shape = { m: 136, n: 72, k: 200 }
+  const product = { name: 'random bf16 0: 136x72x200', group: 'suite', type: 'bf16', shape, orderA: 'km', orderB: 'kn', epilogue: 'axpby' } as const
+  const { args } = await openProduct(productOf(product), onPaper(device))
+  const kernels = candidates(args, 3)
+  const tried = [...kernels.map(({ metadata }, i) => ({ instance: metadata.kernelName, milliseconds: 0.01 + i / 1000 })), { instance: 'ktl.gone', milliseconds: 1 }]
+  const { shape: dims, group: _, ...named } = product
+  const report = ['{"kind":"suite"}', JSON.stringify({ kind: 'problem', ...named, dims, tried }), ''].join('\n')
+  const found: TriedTimes[] = []
+  for await (const one of triedTimes(report, 's7', device)) found.push(one)
+  expect(found.map(({ problem, missing }) => [problem.name, missing])).toEqual([['s7 random bf16 0: 136x72x200', 1]])
+  expect(found[0]!.times).toEqual(kernels.map((kernel, i) => ({ ...idOf(kernel), us: 10 + i, low: 10 + i, high: 10 + i })))
+  const file = path.join(folder, 'suite.jsonl')
+  new TimesWriter(file, header).add(found[0]!.problem, found[0]!.times)
+  expect((await rowsOf(readTimes(file), modelsOf('all'))).rows).toHaveLength(3)
+  await device.close()
 }) // prettier-ignore
 
 test('the collector takes named problems', async () => {
