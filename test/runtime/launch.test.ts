@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { LaunchRecipe } from '../../codegen/cuda/generated.ts'
+import type { LaunchRecipe, TensorMapRule } from '../../codegen/cuda/generated.ts'
 import {
   addressOffsets,
   gridSize,
@@ -84,6 +84,22 @@ describe('packParameters', () => {
     expect(read({ operands: {}, extents: {}, scalars: { alpha: 1.5 } })).toEqual([1.5, 0n])
     expect(read({ operands: { alpha }, extents: {}, scalars: {} })).toEqual([0, 0x30000n])
     expect(addressOffsets(both).get('alpha')).toEqual([8])
+  })
+
+  test('maps that begin elsewhere than their tensor do not take another address for theirs', () => {
+    const [, map] = recipe.params as [unknown, TensorMapRule]
+    const clipped = { ...map, box: [64, 8, 8, 1], clipped: { rows: 8, cut: 'behind' } } as const
+    const params: LaunchRecipe['params'] = [
+      clipped,
+      { kind: 'pointer', operand: 'A', storage: 'short', isConst: false },
+    ]
+    const other = { ...recipe, params: [...params, ...recipe.params.filter((rule) => rule !== map)] }
+    expect(addressOffsets(other).get('A')).toBe(null)
+    expect(addressOffsets(other).get('D')).toHaveLength(1)
+    expect(addressOffsets(recipe).get('A')).toEqual([64])
+    // It begins as many rows before.
+    const at = new DataView(packParameters(other, bindings(300, 100, 72)).buffer).getBigUint64(0, true)
+    expect(at).toBe(0x10000n - 8n * 72n * 2n)
   })
 
   test('an empty reduction keeps the map legal', () => {
