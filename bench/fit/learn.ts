@@ -5,7 +5,7 @@
  *
  * For each kind of kernels, log(modelled / measured) less its mean over the kernels of a problem, by products of features. Kernels near the first choice
  * count most: far behind it, order does not matter. Prints what the first choice is worth with the models alone, and where each problem is judged by what
- * problems of other shapes have taught, in six parts. `--write` makes `runtime/targets/learned/h200.ts` of all. About a quarter of an hour.
+ * problems of other shapes have taught, in six parts. `--write` makes `runtime/targets/learned/h200.ts` of all. About twenty minutes.
  */
 import { writeFileSync } from 'node:fs'
 import path from 'node:path'
@@ -26,9 +26,9 @@ const FILES = [
   'all_h200_after', 'all_h200_shallow', 'all_h200_slow', 'all_h200_few', 'all_h200_ragged', 'all_h200_ragged_mid', 'all_h200_random', 'all_h200_more',
   'all_h200_first', 'sm90_h200_outputs', 'sm90_h200_mid', 'sm90_h200_long_k', 'sm80_h200_short', 'sm80_h200_deep', 'suites_h200',
   'sm90_h200_sectors', 'all_h200_sectors', 'all_h200_elements', 'sm80_h200_elements', 'all_h200_turns', 'all_h200_behind',
-  'all_h200_held', 'sm90_h200_columns',
+  'all_h200_held', 'sm90_h200_columns', 'all_h200_residual', 'suites_h200_newer',
 ] as const // prettier-ignore
-const HELD = ['all_h200_held']
+const HELD = ['all_h200_held', 'all_h200_residual', 'suites_h200_newer']
 const BEHIND = ['all_h200_behind', ...HELD]
 const ELEMENTS = ['all_h200_elements', 'sm80_h200_elements', 'all_h200_turns', ...BEHIND]
 /**
