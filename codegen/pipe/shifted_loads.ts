@@ -132,6 +132,31 @@ function ownRows(
   return { own, store }
 }
 
+/**
+ * The ends of rows that a lane has: the words behind elements of others that it begins with, and the last piece where it is shifted, behind whose end are zeros.
+ * `size`: bytes of the `i`-th row's `most` behind `at` that there are (CUDA).
+ */
+function copyEnds(
+  { rows, pitch, rowBytes, where }: Copies,
+  own: readonly number[],
+  c: EmitContext,
+  size: (i: number, at: string, most: number) => string,
+): void {
+  for (const i of own) {
+    const [target, before] = [`slot + (me + ${i * OWN_ROWS}) * ${pitch}`, `before_own${i}`]
+    c.out.block(`if (column == 0${ofRows(rows)})`, () => {
+      c.out.line('#pragma unroll')
+      c.out.block(`for (int w = 0; w < ${PIECE_BYTES}; w += 4)`, () => {
+        const copy = call(c, 'cp_async_4', `${target} + w`, `own${i} - ${before} + w`, size(i, 'w', 4))
+        c.out.line(`if (${before} > 0 && w >= ${before}) ${copy}`, where)
+      })
+    })
+    const last = size(i, `${rowBytes}`, PIECE_BYTES)
+    const copy = call(c, 'cp_async_16', `${target} + ${rowBytes}`, `own${i} - ${before} + ${rowBytes}`, last)
+    c.out.line(rows < OWN_ROWS ? `if (me < ${rows}) ${copy}` : copy, where)
+  }
+}
+
 /** Of lanes that have a row. */
 const ofRows = (rows: number): string => (rows < OWN_ROWS ? ` && me < ${rows}` : '')
 
@@ -161,25 +186,11 @@ function copyInside(shape: Copies, c: EmitContext): void {
       c.out.line(`from${i} += ${apart} * pitch;`)
     }
   })
-  for (const i of own) {
-    const [target, before] = [`slot + (me + ${i * OWN_ROWS}) * ${pitch}`, `before_own${i}`]
-    c.out.block(`if (column == 0${ofRows(rows)})`, () => {
-      c.out.line('#pragma unroll')
-      c.out.block(`for (int w = 0; w < ${PIECE_BYTES}; w += 4)`, () => {
-        const copy = call(c, 'cp_async_4', `${target} + w`, `own${i} - ${before} + w`, 4)
-        c.out.line(`if (${before} > 0 && w >= ${before}) ${copy}`, where)
-      })
-    })
-    const last = call(c, 'cp_async_16', `${target} + ${rowBytes}`, `own${i} - ${before} + ${rowBytes}`, before)
-    c.out.line(rows < OWN_ROWS ? `if (me < ${rows}) ${last}` : last, where)
-  }
+  copyEnds(shape, own, c, (i, _, most) => (most === 4 ? '4' : `before_own${i}`))
   store()
 }
 
-/**
- * Rows that end before the sub-tile does, or of which there are fewer. A lane copies one piece of every few; of pieces that begin with elements of others it
- * copies the words of the row, behind whose end are zeros, and the last pieces of rows that are shifted are those of one lane each.
- */
+/** Rows that end before the sub-tile does, or of which there are fewer, at most one of each lane: it copies one piece of every few, behind whose end are zeros. */
 function copyCut(shape: Copies, c: EmitContext): void {
   const { rows, pitch, rowBytes, bytes, where } = shape
   c.out.line(
@@ -188,43 +199,22 @@ function copyCut(shape: Copies, c: EmitContext): void {
   c.out.line(
     `const int below = left > 0 ? static_cast<int>(${c.names.end('m')} - first_row) : 0;  // rows that there are`,
   )
-  const { store } = ownRows(shape, c, (_, place) => ` && me < below && ${place} < left`)
-  /** Bytes of a row's `size` behind `at` (CUDA texts). */
-  const inside = (row: string, before: string, at: string, size: number): string =>
-    `${row} < below ? min(max(${before} + left - ${at}, 0), ${size}) : 0`
-  /** `lanes` of a row each have a piece, or a word. */
-  const forRows = (lanes: number, unroll: string, body: (target: string, row: string) => void): void => {
-    const step = 32 / lanes
-    c.out.block('', () => {
-      c.out.line(`const int own = me / ${lanes}, w = me % ${lanes};`)
-      c.out.line(`const char* row = first + own * pitch;`).line(unroll)
-      c.out.block(`for (int i = 0; i < ${Math.max(1, rows / step)}; ++i, row += ${step} * pitch)`, () => {
-        if (step > rows) c.out.line(`if (own >= ${rows}) break;`)
-        c.out.line(`const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % ${PIECE_BYTES};`)
-        body(`slot + own * ${pitch} + i * ${step * pitch}`, `own + i * ${step}`)
-      })
-    })
-  }
-  forRows(rowBytes / PIECE_BYTES, '#pragma unroll 1', (target, row) => {
-    const at = `w * ${PIECE_BYTES}`
-    const copy = call(
-      c,
-      'cp_async_16',
-      `${target} + ${at}`,
-      `row - before + ${at}`,
-      inside(row, 'before', at, PIECE_BYTES),
-    )
-    c.out.line(`if (column > 0 || w > 0 || before == 0) ${copy}`, where)
+  const { own, store } = ownRows(shape, c, (_, place) => ` && me < below && ${place} < left`)
+  const inside = (row: string, before: string, at: string, most: number): string =>
+    `${row} < below ? min(max(${before} + left - ${at}, 0), ${most}) : 0`
+  const lanes = rowBytes / PIECE_BYTES
+  const step = 32 / lanes
+  c.out.line(`const int own = me / ${lanes}, piece = me % ${lanes} * ${PIECE_BYTES};`)
+  c.out.line(`const char* row = first + own * pitch;`).line('#pragma unroll 1')
+  c.out.block(`for (int i = 0; i < ${Math.max(1, rows / step)}; ++i, row += ${step} * pitch)`, () => {
+    if (step > rows) c.out.line(`if (own >= ${rows}) break;`)
+    c.out.line(`const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % ${PIECE_BYTES};`)
+    const target = `slot + own * ${pitch} + i * ${step * pitch} + piece`
+    const size = inside(`own + i * ${step}`, 'before', 'piece', PIECE_BYTES)
+    const copy = call(c, 'cp_async_16', target, 'row - before + piece', size)
+    c.out.line(`if (column > 0 || piece > 0 || before == 0) ${copy}`, where)
   })
-  c.out.block('if (column == 0)', () =>
-    forRows(PIECE_BYTES / 4, '#pragma unroll', (target, row) => {
-      const copy = call(c, 'cp_async_4', `${target} + w * 4`, 'row - before + w * 4', inside(row, 'before', 'w * 4', 4))
-      c.out.line(`if (before > 0 && w * 4 >= before) ${copy}`, where)
-    }),
-  )
-  const size = inside('me', 'before_own0', String(rowBytes), PIECE_BYTES)
-  const last = call(c, 'cp_async_16', `slot + me * ${pitch} + ${rowBytes}`, `own0 - before_own0 + ${rowBytes}`, size)
-  c.out.line(rows < OWN_ROWS ? `if (me < ${rows}) ${last}` : last, where)
+  copyEnds(shape, own, c, (i, at, most) => inside('me', `before_own${i}`, at, most))
   store()
 }
 

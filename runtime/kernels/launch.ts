@@ -183,7 +183,7 @@ export function launchRequest(
 ): LaunchRequest | null {
   const bindings = {
     ...launchBindings(call),
-    tileGroup: tileGroup(artifact, call, device.properties.l2Bytes, tileOrder),
+    tileGroup: tileGroup(artifact, call, device.l2Bytes, tileOrder),
   }
   const bytes = workspaceBytes(artifact.recipe, bindings)
   const memory = bytes === 0 ? null : (workspace ?? scratchOf(stream, bytes))
