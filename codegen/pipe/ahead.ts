@@ -4,20 +4,15 @@
  */
 import { CUDA_COMPUTE_TYPE, DTYPES } from '../../compiler/dtypes.ts'
 import type { TensorOperand } from '../../compiler/ir/tensor.ts'
-import type { Ahead, LoadAhead, LoadNext } from '../../compiler/ir/pipe_epilogue.ts'
+import type { LoadAhead } from '../../compiler/ir/pipe_epilogue.ts'
 import { literal } from '../cuda/expression.ts'
-import { inPairs } from '../../compiler/targets/tensor_core/ahead.ts'
 import { emitComputed } from './looked_up.ts'
-import { call, note, rawType, type EmitContext } from './context.ts'
+import { call, note, type EmitContext } from './context.ts'
 import { firstColumn } from './fragments.ts'
 import { element, expressionText, fromWord, load, loadElement, operandOf } from './epilogue_values.ts'
+import { arrayOf, guardOf } from './elements_ahead.ts'
 
 const PAIRS = 32
-
-export const arrayOf = (c: EmitContext, operand: string): string => `ahead_${c.names.value(operand)}`
-
-const guardOf = ({ guard }: LoadAhead | LoadNext, c: EmitContext): string =>
-  guard === null ? '' : `${expressionText(guard, c)} != 0 && `
 
 /** Pairs of columns as words: one for two elements of 8 or 16 bits, two for those of 32. */
 const wordsOfPair = ({ dtype }: TensorOperand): 1 | 2 => (DTYPES[dtype].storageBytes === 4 ? 2 : 1)
@@ -97,92 +92,6 @@ export function emitRowsAhead(operand: TensorOperand, name: string, c: EmitConte
       const bits = perPair === 2 ? word(i) : `both >> ${i * 8 * storageBytes} & ${2 ** (8 * storageBytes) - 1}`
       c.out.line(`${name}[j + ${i}] = ${value(bits)};`, where)
     }
-  })
-}
-
-/** A word of each pair of columns, where memory has one, or one of each element. */
-function shapeOfElements(operand: TensorOperand, c: EmitContext) {
-  const { storageBytes, cudaStorage } = DTYPES[operand.dtype]
-  return inPairs(operand, c.names.n)
-    ? { type: rawType(2 * storageBytes), each: 1, storage: cudaStorage }
-    : { type: cudaStorage, each: 2, storage: cudaStorage }
-}
-
-/**
- * The elements of a lane in `rows` rows, of which `row` is the i-th, from column `n` on, as memory has them. One address for each row, and one comparison for
- * each element: where they are loaded, nothing else hides instructions.
- */
-function loadElements(
-  op: LoadAhead | LoadNext,
-  rows: number,
-  row: (i: string) => string,
-  n: string,
-  columns: number,
-  c: EmitContext,
-): void {
-  const { operand: name } = op
-  const operand = operandOf(c, name)
-  const { type, each, storage } = shapeOfElements(operand, c)
-  const where = note(c, `load ${name}`)
-  const stride = operand.order.at(-1) === c.names.n ? '' : ` * ${c.names.stride(name, c.names.n)}`
-  const [end, edge, across] = [c.names.end('m'), c.names.edge('n'), columns / 8]
-  const target = (i: string): string => `${arrayOf(c, name)}[${i}]`
-  c.out.line('#pragma unroll')
-  c.out.block(`for (u32 r = 0; r < ${rows}; ++r)`, () => {
-    c.out.line(`const u32 m = ${row('r')}, n = ${n} + lane % 4 * 2;`)
-    c.out.line(`const u32 left = ${guardOf(op, c)}m < ${end} && n < ${edge} ? ${edge} - n : 0;`)
-    c.out.line(`const ${storage}* const from = &${element(c, operand, { m: 'm', n: 'n' })};`, where)
-    c.out.line('#pragma unroll')
-    c.out.block(`for (u32 i = 0; i < ${across}; ++i)`, () => {
-      if (each === 1) {
-        const pair = `*reinterpret_cast<const ${type}*>(from + i * 8)`
-        const loaded = `i * 8 + 1 < left ? ${pair} : i * 8 < left ? from[i * 8] : 0`
-        return void c.out.line(`${target(`r * ${across} + i`)} = ${loaded};`, where)
-      }
-      for (const e of [0, 1]) {
-        const loaded = `i * 8 + ${e} < left ? from[(i * 8 + ${e})${stride}] : 0`
-        c.out.line(`${target(`(r * ${across} + i) * 2 + ${e}`)} = ${loaded};`, where)
-      }
-    })
-  })
-}
-
-/** `row`: the i-th of a lane's, in `blocks` of two. */
-export function emitLoadElements(op: LoadAhead, row: (i: string) => string, blocks: number, c: EmitContext): void {
-  const { type, each } = shapeOfElements(operandOf(c, op.operand), c)
-  const [rows, columns] =
-    op.elements === 'tile' ? [2 * blocks, c.program.layout.columns] : [2, c.program.subtileColumns]
-  c.out.line(`${type} ${arrayOf(c, op.operand)}[${(rows * columns * each) / 8}];`)
-  loadElements(op, rows, row, firstColumn(c), columns, c)
-}
-
-/** Those of the next sub-tile: beside this one, or the first of the rows below. */
-export function emitLoadNext(op: LoadNext, row: (i: string) => string, blocks: number, c: EmitContext): void {
-  const { subtileColumns: columns, layout } = c.program
-  const beyond = op.stops ? ` || subtile_col + ${columns} >= ${c.names.edge('n')}` : ''
-  c.out.block('', () => {
-    c.out.line(`const bool is_below = column + ${columns} >= ${layout.columns}${beyond};`)
-    c.out.line(`const u32 next_row = (block + is_below) * 2, next_column = is_below ? 0 : column + ${columns};`)
-    c.out.block(`if (next_row < ${2 * blocks})`, () =>
-      loadElements(op, 2, (i) => row(`(next_row + ${i})`), `${firstColumn(c)} + next_column`, columns, c),
-    )
-  })
-}
-
-export function emitElementsAhead(operand: TensorOperand, name: string, of: Ahead, c: EmitContext): void {
-  const bits = 8 * DTYPES[operand.dtype].storageBytes
-  const { each, storage } = shapeOfElements(operand, c)
-  const { subtileColumns, layout } = c.program
-  const [row, across, column] =
-    of === 'tile' ? ['block * 2 + ', layout.columns / 8, 'column / 8 + '] : ['', subtileColumns / 8, '']
-  c.out.line('#pragma unroll')
-  c.out.block(`for (u32 j = 0; j < ${c.tile.count}; ++j)`, () => {
-    const pair = `(${row}j / 2 % 2) * ${across} + ${column}j / 4`
-    const raw =
-      each === 1
-        ? `static_cast<${storage}>(${arrayOf(c, operand.name)}[${pair}] >> j % 2 * ${bits} & ${2 ** bits - 1})`
-        : `${arrayOf(c, operand.name)}[(${pair}) * 2 + j % 2]`
-    c.out.line(`${name}[j] = ${load(c, operand, raw)};`, note(c, `use ${operand.name}`))
   })
 }
 

@@ -22,7 +22,8 @@ import {
 } from './epilogue_values.ts'
 import { emitFetchedLoad, emitHeldLoad, emitRowsLoad } from './fetch.ts'
 import { emitComputed, type Place } from './looked_up.ts'
-import { emitColumnsAhead, emitElementsAhead, emitRowsAhead } from './ahead.ts'
+import { emitColumnsAhead, emitRowsAhead } from './ahead.ts'
+import { emitElementsAhead } from './elements_ahead.ts'
 import type { RegisterTile } from './register_tile.ts'
 
 type OpOf<K extends EpilogueOp['op']> = Extract<EpilogueOp, { op: K }>

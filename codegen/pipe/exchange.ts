@@ -6,7 +6,9 @@ import { divisorOf, EXCHANGE, partsAtOnce, UNDER_WAY } from '../../compiler/targ
 import { opsOf, registersSet, turnsOf } from '../../compiler/ir/pipe.ts'
 import { isCut } from './depth.ts'
 import { call, call0, emitOps, note, roleBarrier, type EmitContext, type Emitters } from './context.ts'
+import { freeSide } from '../../compiler/space/domain.ts'
 import { allCells, cellWord, ownCell } from './fragments.ts'
+import { finishesShares, isOwnSubtile, subtilesOf } from './shares.ts'
 import { workspaceOf } from './reduce.ts'
 import { sumsAt } from './tmem.ts'
 
@@ -112,6 +114,10 @@ function words(c: EmitContext, first: string): string {
   return `make_uint4(${[0, 1, 2, 3].map(word).join(', ')})`
 }
 
+/** Registers of a thread for a product's sub-tile. */
+const subtileCells = ({ program: { subtileColumns, domain } }: EmitContext): number =>
+  (subtileColumns / 2) * freeSide(domain, 'n').ways
+
 function unrolled(c: EmitContext, header: string, body: () => void): void {
   c.out.line('#pragma unroll')
   c.out.block(header, body)
@@ -141,105 +147,138 @@ export const EXCHANGE_EMITTERS: Emitters = {
       })
     })
   },
-  meet_parts({ threads }, c) {
+  meet_parts({ threads, finishes }, c) {
     const { thread } = holders(c)
     const where = note(c, 'wait for all parts')
-    c.out.line('// Each counts itself twice: before it waits, and when the totals of its share are there.')
+    c.out.line('// Each counts itself twice: before it waits, and when nobody has to wait for it any more.')
     c.out.line(
       `const bool meets = ${isCut(c, 'at.item')} && (blocks - whole_blocks) * PARTS * CLUSTER <= gridDim.x;`,
       where,
     )
+    if (finishes === 'each') c.out.line('const u32 own_part = at.item % PARTS;')
     c.out.block('if (meets)', () => {
       c.out.block(`if (${thread} == 0)`, () => {
         c.out.line(`${call(c, 'count_part', counterOf(c), '2 * PARTS - 1')}`, where)
         c.out.line(`while (${call0(c, 'parts_counted', counterOf(c))} < PARTS) __nanosleep(20);`, where)
+        if (finishes === 'each') c.out.line(call(c, 'leave_parts', counterOf(c), '2 * PARTS - 1'), where)
       })
       emitOps([{ op: 'role_sync', threads }], c)
+      if (finishes === 'each') return
       sumShare(c)
       emitOps([{ op: 'role_sync', threads }], c)
     })
   },
   last_part({ threads, body }, c) {
-    const last = meets(c) ? '(meets ? 2 * PARTS : PARTS) - 1' : 'PARTS - 1'
+    const each = finishesShares(c)
+    const last = meets(c) && !each ? '(meets ? 2 * PARTS : PARTS) - 1' : 'PARTS - 1'
+    const whole = `!(${isCut(c, 'at.item')})${each ? ' || meets' : ''}`
     c.out.line(
-      `const bool is_last = ${holders(c).thread} == 0 && (!(${isCut(c, 'at.item')}) || ${call0(c, 'count_part', counterOf(c), last)} == ${last});`,
+      `const bool is_last = ${holders(c).thread} == 0 && (${whole} || ${call0(c, 'count_part', counterOf(c), last)} == ${last});`,
       note(c, 'count this part'),
     )
     c.out.block(`if (${call0(c, 'role_any', roleBarrier(c), threads, 'is_last')})`, () => emitOps(body, c))
   },
-  add_parts(_, c) {
-    const [type, word] = sumType(c)
-    const inTensorMemory = c.program.tmem !== null
-    const vectors = cellsOf(c) / 4
-    const stride = vectors * stepOf(c)
-    // Two parts are added to each other, whichever is first. The order of more is that of the workspace, where the own one lies too.
-    const isPair = c.program.domain.parts === 2
-    const most = inTensorMemory ? PIECE / 4 : loadsBeside(c)
-    const each = inTensorMemory ? runOf(vectors, most) : divisorOf(vectors, most)
-    const parts = isPair ? 1 : partsAtOnce(c.program.domain.parts!, each, most)
-    const where = note(c, 'sums of all parts')
-    const forEach = (body: () => void): void => unrolled(c, `for (u32 j = 0; j < ${each}; ++j)`, body)
-    const forCells = (statement: (e: number, v: string) => string): void => {
-      for (const [e, v] of ['x', 'y', 'z', 'w'].entries()) c.out.line(statement(e, v), where)
-    }
-    const own = (e: number): string => (inTensorMemory ? `${word}(cells[4 * j + ${e}])` : acc(e))
-    const acc = (e: number): string => `acc[${ownCell(c, '(i + 4 * j)')} + ${e}]`
-    const add = (): void => {
-      c.out.line(
-        `const uint4* const from = ${place(c, isPair ? '(at.item ^ 1)' : `(at.item / PARTS * PARTS)`)} + i / 4 * ${stepOf(c)};`,
-      )
-      if (!inTensorMemory)
-        c.out.line('__syncwarp();  // loads of the next come no further ahead: registers would not do')
-      c.out.line(`${type} total[${each}][4]${isPair ? '' : ' = {}'};`)
-      if (isPair) {
-        if (inTensorMemory) {
-          c.out.line(`u32 cells[${4 * each}];`)
-          c.out.line(call(c, `tcgen05_ld_x${4 * each}`, 'cells', sumsAt(c, 'i')), note(c, 'TMEM load'))
-        }
-        forEach(() => {
-          for (const e of [0, 1, 2, 3]) c.out.line(`total[j][${e}] = ${own(e)};`)
-        })
-      }
-      const addParts = (from: string, parts: number): void => {
-        c.out.line(`uint4 x[${parts * each}];`)
-        const [part, at] = parts > 1 ? [`j / ${each} * ${stride} + `, `j % ${each}`] : ['', 'j']
-        const forLoaded = (body: () => void): void => unrolled(c, `for (u32 j = 0; j < ${parts * each}; ++j)`, body)
-        forLoaded(() => {
-          const loaded = call0(c, 'load_part', `${from} + ${part}${at} * ${stepOf(c)}`)
-          const row = rowOf(c)
-          c.out.line(`x[j] = ${row ? `${row} ? ${loaded} : make_uint4(0, 0, 0, 0)` : loaded};`, where)
-        })
-        forLoaded(() => forCells((e, v) => `total[${at}][${e}] += ${word}(x[j].${v});`))
-      }
-      const addAll = (): void => {
-        c.out.line('#pragma unroll 1')
-        const step = parts > 1 ? `p += ${parts}` : '++p'
-        c.out.block(`for (u32 p = 0; p < PARTS; ${step})`, () => addParts(`from + p * ${stride}`, parts))
-      }
-      if (isPair) c.out.block('', () => addParts('from', 1))
-      else if (!meets(c)) addAll()
-      else {
-        c.out.block('if (meets)', () => addParts('from', 1), undefined, '} else {')
-        c.out.indented(addAll)
-        c.out.line('}')
-      }
-      if (!inTensorMemory)
-        return forEach(() => {
-          for (const e of [0, 1, 2, 3]) c.out.line(`${acc(e)} = total[j][${e}];`)
-        })
-      c.out.line(`float sums[${4 * each}];`)
-      forEach(() => {
-        for (const e of [0, 1, 2, 3])
-          c.out.line(`sums[4 * j + ${e}] = ${type === 'int' ? `__int_as_float(total[j][${e}])` : `total[j][${e}]`};`)
-      })
-      c.out.line(call(c, `tcgen05_st_x${4 * each}`, sumsAt(c, 'i'), 'sums'), note(c, 'TMEM store'))
-    }
+  add_parts: (_, c) =>
     c.out.block(`if (${isCut(c, 'at.item')})`, () => {
-      // Registers are indexed by constants only.
-      c.out.line(inTensorMemory ? '#pragma unroll 1' : '#pragma unroll')
-      c.out.block(`for (u32 i = 0; i < ${cellsOf(c)}; i += ${4 * each})`, add)
+      const all = piecesOf(c)
+      if (!finishesShares(c)) return addPieces(c, all)
+      c.out.block('if (meets)', () => addPieces(c, shareOf(c)), undefined, '} else {')
+      c.out.indented(() => addPieces(c, all)).line('}')
+    }),
+}
+
+/** Sums that a thread adds together: vectors of 16 bytes, of so many parts at once. */
+interface Pieces {
+  readonly vectors: number
+  readonly parts: number
+  /** Those of this part's sub-tiles alone. */
+  readonly own?: true
+}
+
+/** Two parts are added to each other, whichever is first. The order of more is that of the workspace, where the own one lies too. */
+const isPair = ({ program }: EmitContext): boolean => program.domain.parts === 2
+
+function piecesOf(c: EmitContext): Pieces {
+  const most = c.program.tmem ? PIECE / 4 : loadsBeside(c)
+  const vectors = (c.program.tmem ? runOf : divisorOf)(cellsOf(c) / 4, most)
+  return { vectors, parts: isPair(c) ? 1 : partsAtOnce(c.program.domain.parts!, vectors, most) }
+}
+
+/** In pieces of sub-tiles. */
+function shareOf(c: EmitContext): Pieces {
+  const vectors = divisorOf(subtileCells(c) / 4, UNDER_WAY / 4)
+  return { vectors, parts: isPair(c) ? 1 : partsAtOnce(c.program.domain.parts!, vectors), own: true }
+}
+
+function addPieces(c: EmitContext, pieces: Pieces): void {
+  const { vectors, own } = pieces
+  // Registers are indexed by constants only.
+  c.out.line(c.program.tmem ? '#pragma unroll 1' : '#pragma unroll')
+  c.out.block(`for (u32 i = 0; i < ${cellsOf(c)}; i += ${4 * vectors})`, () => {
+    if (own) c.out.line(`if (!${isOwnSubtile(`(i / ${subtileCells(c)} % ${subtilesOf(c)})`)}) continue;`)
+    addPiece(c, pieces)
+  })
+}
+
+/** Cells from number `i` on. */
+function addPiece(c: EmitContext, { vectors, parts }: Pieces): void {
+  const [type, word] = sumType(c)
+  const [pair, inTensorMemory] = [isPair(c), c.program.tmem !== null]
+  const stride = (cellsOf(c) / 4) * stepOf(c)
+  const where = note(c, 'sums of all parts')
+  const forEach = (body: () => void): void => unrolled(c, `for (u32 j = 0; j < ${vectors}; ++j)`, body)
+  const acc = (e: number): string => `acc[${ownCell(c, '(i + 4 * j)')} + ${e}]`
+  const item = pair ? '(at.item ^ 1)' : '(at.item / PARTS * PARTS)'
+  c.out.line(`const uint4* const from = ${place(c, item)} + i / 4 * ${stepOf(c)};`)
+  if (!inTensorMemory) c.out.line('__syncwarp();  // loads of the next come no further ahead: registers would not do')
+  c.out.line(`${type} total[${vectors}][4]${pair ? '' : ' = {}'};`)
+  if (pair) {
+    if (inTensorMemory) {
+      c.out.line(`u32 cells[${4 * vectors}];`)
+      c.out.line(call(c, `tcgen05_ld_x${4 * vectors}`, 'cells', sumsAt(c, 'i')), note(c, 'TMEM load'))
+    }
+    forEach(() => {
+      for (const e of [0, 1, 2, 3])
+        c.out.line(`total[j][${e}] = ${inTensorMemory ? `${word}(cells[4 * j + ${e}])` : acc(e)};`)
     })
-  },
+  }
+  const add = (from: string, parts: number): void => {
+    c.out.line(`uint4 x[${parts * vectors}];`)
+    const [part, at] = parts > 1 ? [`j / ${vectors} * ${stride} + `, `j % ${vectors}`] : ['', 'j']
+    const forLoaded = (body: () => void): void => unrolled(c, `for (u32 j = 0; j < ${parts * vectors}; ++j)`, body)
+    forLoaded(() => {
+      const loaded = call0(c, 'load_part', `${from} + ${part}${at} * ${stepOf(c)}`)
+      const row = rowOf(c)
+      c.out.line(`x[j] = ${row ? `${row} ? ${loaded} : make_uint4(0, 0, 0, 0)` : loaded};`, where)
+    })
+    forLoaded(() => {
+      for (const [e, v] of ['x', 'y', 'z', 'w'].entries())
+        c.out.line(`total[${at}][${e}] += ${word}(x[j].${v});`, where)
+    })
+  }
+  const addAll = (): void => {
+    c.out.line('#pragma unroll 1')
+    const step = parts > 1 ? `p += ${parts}` : '++p'
+    c.out.block(`for (u32 p = 0; p < PARTS; ${step})`, () => add(`from + p * ${stride}`, parts))
+  }
+  if (pair) c.out.block('', () => add('from', 1))
+  else if (!meets(c) || finishesShares(c)) addAll()
+  else {
+    // The first has the totals.
+    c.out.block('if (meets)', () => add('from', 1), undefined, '} else {')
+    c.out.indented(addAll)
+    c.out.line('}')
+  }
+  if (!inTensorMemory)
+    return forEach(() => {
+      for (const e of [0, 1, 2, 3]) c.out.line(`${acc(e)} = total[j][${e}];`)
+    })
+  c.out.line(`float sums[${4 * vectors}];`)
+  forEach(() => {
+    for (const e of [0, 1, 2, 3])
+      c.out.line(`sums[4 * j + ${e}] = ${type === 'int' ? `__int_as_float(total[j][${e}])` : `total[j][${e}]`};`)
+  })
+  c.out.line(call(c, `tcgen05_st_x${4 * vectors}`, sumsAt(c, 'i'), 'sums'), note(c, 'TMEM store'))
 }
 
 /** The longest run of a power of two that divides `count`, and is no longer than `most`. */

@@ -311,6 +311,11 @@ export const EXCHANGE_WRAPPERS: Readonly<Record<string, string>> = {
       '  asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(counted) : "l"(count) : "memory");\n' +
       '  return counted;',
   ),
+  leave_parts: asm(
+    'void leave_parts(u32* count, u32 last)',
+    'red.relaxed.gpu.global.inc.u32 [%0], %1;',
+    '"l"(count), "r"(last)',
+  ),
   role_any:
     '// Is it so for any of the threads that meet here?\n' +
     inline(

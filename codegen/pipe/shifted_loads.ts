@@ -218,7 +218,7 @@ function copyCut(shape: Copies, c: EmitContext): void {
   store()
 }
 
-/** Pairs of neighbours as a lane of a fragment has them: of rows lane / 4 and lane / 4 + 8, from 4 bytes that may lie in two words. */
+/** Pairs of neighbours as a lane of a fragment has them: of rows lane / 4 and lane / 4 + 8, from 4 bytes that lie in two words where rows are not made of pairs. */
 function readShifted(operand: TensorOperand, slot: string, c: EmitContext): void {
   const { subtileColumns: columns } = c.program
   const { storageBytes: bytes, cudaStorage } = DTYPES[operand.dtype]
@@ -232,22 +232,32 @@ function readShifted(operand: TensorOperand, slot: string, c: EmitContext): void
       `const u32 at${i} = (${row}) * ${pitch} + static_cast<u32>(reinterpret_cast<u64>(${first})) % ${PIECE_BYTES} + lane % 4 * ${2 * bytes};`,
     )
   }
+  const { tile } = c
   const value = (j: string, bits: string): void => {
     const raw = bytes === 4 ? fromWord(cudaStorage, bits) : `static_cast<${cudaStorage}>(${bits})`
     c.out.line(`${name}[${j}] = ${load(c, operand, raw)};`, where)
   }
-  c.out.line('#pragma unroll')
-  c.out.block(`for (u32 j = 0; j < ${c.tile.count}; j += 2)`, () => {
-    c.out.line(`const u32 at = j / 2 % 2 == 0 ? at0 : at1;`)
-    const from = (offset: string): string => `${slot} + at${offset} + j / 4 * ${8 * bytes}`
-    if (bytes === 4) {
-      value('j', call0(c, 'load_shared_b32', from('')))
+  const at = '(j / 2 % 2 == 0 ? at0 : at1)'
+  const from = (offset = ''): string => `${slot} + ${at}${offset} + j / 4 * ${8 * bytes}`
+  const forPairs = (body: () => void): void =>
+    void c.out.line('#pragma unroll').block(`for (u32 j = 0; j < ${tile.count}; j += 2)`, body)
+  if (bytes === 4)
+    return forPairs(() => {
+      value('j', call0(c, 'load_shared_b32', from()))
       value('j + 1', call0(c, 'load_shared_b32', from(' + 4')))
-      return
-    }
-    c.out.line(`const u32 both = ${call0(c, 'load_turned', from(' / 4 * 4'), 'at % 4 * 8')};`, where)
-    const mask = 2 ** (8 * bytes) - 1
-    value('j', `both & ${mask}`)
-    value('j + 1', `both >> ${8 * bytes} & ${mask}`)
+    })
+  const first = `reinterpret_cast<u64>(&${element(c, operand, { m: 'warp_row', n: 'subtile_col' })})`
+  const apart = `static_cast<u64>(${c.names.stride(operand.name, c.names.m)}) * ${bytes}`
+  c.out.line(`u32 both[${tile.count / 2}];`)
+  c.out.block(`if ((${first} | ${apart}) % ${2 * bytes} == 0)`, () =>
+    forPairs(() => c.out.line(`both[j / 2] = ${call0(c, `load_shared_b${16 * bytes}`, from())};`, where)),
+  )
+  c.out.block('else', () =>
+    forPairs(() => c.out.line(`both[j / 2] = ${call0(c, 'load_turned', from(' / 4 * 4'), `${at} % 4 * 8`)};`, where)),
+  )
+  const mask = 2 ** (8 * bytes) - 1
+  forPairs(() => {
+    value('j', `both[j / 2] & ${mask}`)
+    value('j + 1', `both[j / 2] >> ${8 * bytes} & ${mask}`)
   })
 }

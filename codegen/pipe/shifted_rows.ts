@@ -8,7 +8,7 @@ import { PIECE_BYTES, SECTOR_BYTES, shiftedRowBytes } from '../../compiler/space
 import { call, call0, note, rawType, slotAddress, type EmitContext } from './context.ts'
 import { element, operandOf, subtileColumn } from './epilogue_values.ts'
 import { storeWords, type RowStore } from './row_words.ts'
-import { emitCarry, firstColumn, overlaps, stageShifted } from './shifted_stage.ts'
+import { emitCarry, firstColumn, isAlone, overlaps, stageShifted } from './shifted_stage.ts'
 
 type StageWrite = Extract<EpilogueOp, { op: 'stage_write' }>
 
@@ -67,9 +67,9 @@ function storeShifted(op: RowStore, c: EmitContext): void {
       `const u32 slot = ${slotAddress(c, op.buffer)} + lane / ${pieces} * ${pitch}, w = lane % ${pieces};`,
       where,
     )
-    const words = overlaps(c) ? '' : 'words || '
+    const alone = isAlone(c) === null ? '' : `${isAlone(c)} || `
     c.out.line(
-      `const bool begins = ${words}column == 0, is_last = ${words}column + ${columns} >= ${layout.columns} || ${subtileColumn(c)} + ${columns} >= ${edge};`,
+      `const bool begins = ${alone}column == 0, is_last = ${alone}column + ${columns} >= ${layout.columns} || ${subtileColumn(c)} + ${columns} >= ${edge};`,
     )
     // From the warp's first column on: the same in all sub-tiles.
     const first = at(`warp_row + lane / ${pieces}`, firstColumn(c))

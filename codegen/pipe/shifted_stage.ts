@@ -3,6 +3,7 @@ import type { EpilogueOp } from '../../compiler/ir/pipe_epilogue.ts'
 import { shiftedRowBytes } from '../../compiler/space/layout.ts'
 import { call, call0, note, slotAddress, type EmitContext } from './context.ts'
 import { element, operandOf, pairBits, storedBits, subtileColumn, word } from './epilogue_values.ts'
+import { finishesShares } from './shares.ts'
 
 type StageWrite = Extract<EpilogueOp, { op: 'stage_write' }>
 
@@ -22,8 +23,15 @@ export function emitCarry(c: EmitContext, from: string, to: string, what: string
 const shiftOf = (op: StageWrite, c: EmitContext, row: string): string =>
   `static_cast<u32>(reinterpret_cast<u64>(&${element(c, operandOf(c, op.operand), { m: `(${row})`, n: firstColumn(c) })})) % 16`
 
-/** A row begins with what the sub-tile before has left; words, which leave as they are, have left nothing. */
-const isCarried = (c: EmitContext): string => `column > 0${overlaps(c) ? '' : ' && !words'}`
+/** Does a sub-tile have whole rows of its own? Words leave as they are, and who finishes every few sub-tiles of a tile carries nothing. */
+export const isAlone = (c: EmitContext): string | null =>
+  overlaps(c) ? null : finishesShares(c) ? '(words || meets)' : 'words'
+
+/** A row begins with what the sub-tile before has left. */
+function isCarried(c: EmitContext): string {
+  const alone = isAlone(c)
+  return `column > 0${alone === null ? '' : ` && !${alone}`}`
+}
 
 export const stageShifted = (op: StageWrite, c: EmitContext): void =>
   c.program.layout.held === 'row' ? stageRow(op, c) : stageFragment(op, c)

@@ -2,7 +2,7 @@
 import { DTYPES } from '../../compiler/dtypes.ts'
 import type { EpilogueOp } from '../../compiler/ir/pipe_epilogue.ts'
 import { BOX_ROWS, swizzled } from '../../compiler/space/layout.ts'
-import { arrayOf } from './ahead.ts'
+import { arrayOf } from './elements_ahead.ts'
 import { barrierAddress, call, note, slotAddress, type EmitContext } from './context.ts'
 import { expressionText, operandOf } from './epilogue_values.ts'
 import { boxPlace, heldSlot } from './fetch.ts'

@@ -218,10 +218,11 @@ export type TileOp =
    */
   | { readonly op: 'last_part'; readonly threads: number; readonly body: readonly TileOp[] }
   /**
-   * Where all parts run at once (LaunchRecipe, grid.meets): waits until those of the tile have stored, and sums a share of it in the place of the first
-   * part, which has the totals then. What this many threads have stored is behind the last `role_sync`, and the totals behind this.
+   * Where all parts run at once (LaunchRecipe, grid.meets): waits until those of the tile have stored. What this many threads have stored is behind the last
+   * `role_sync`. If the last one `finishes` the tile, each sums a share of it in the place of the first part, which has the totals behind this; if each does,
+   * `last_part` is for all of them, `add_parts` and `for_subtiles` for their own sub-tiles.
    */
-  | { readonly op: 'meet_parts'; readonly threads: number }
+  | { readonly op: 'meet_parts'; readonly threads: number; readonly finishes: 'last' | 'each' }
   /** Adds the sums of all parts to the accumulators, in the order of the parts; or what `meet_parts` left. */
   | { readonly op: 'add_parts' }
   /** Those of warps behind the first along k to shared memory. */

@@ -324,7 +324,7 @@ function printOp(op: TileOp): string {
     case 'role_sync':
       return `role_sync of ${op.threads} threads`
     case 'meet_parts':
-      return `meet_parts, of ${op.threads} threads`
+      return `meet_parts, of ${op.threads} threads${op.finishes === 'each' ? ', each of which finishes a share' : ''}`
     case 'add_sums':
       return `add_sums of ${op.buffer}, of ${op.threads} threads`
     case 'send_sums':

@@ -145,6 +145,7 @@ function* partProblems(program: TileProgram): Generator<string> {
     yield `meet_parts: the launch ${meets ? 'has parts that wait for each other' : 'has none'}`
   if (meets && (groups || share !== undefined || grid.dynamic))
     yield 'meet_parts: tiles are not handed out in a fixed order'
+  for (const op of opsOf(program)) if (op.op === 'meet_parts' && op.finishes === 'each') yield* shareProblems(program)
   if (parts === undefined) return
   for (const op of opsOf(program)) {
     for (const body of bodiesOf(op)) {
@@ -162,6 +163,15 @@ function* partProblems(program: TileProgram): Generator<string> {
   const inside = [...opsOf(program)].flatMap((op) => (op.op === 'last_part' ? walkedOps(op.body) : []))
   for (const kind of ['compute', 'for_subtiles'] as const)
     if (count(inside, kind) !== count(opsOf(program), kind)) yield `${kind}: is not behind all parts of k`
+}
+
+/** Sub-tiles that parts finish know nothing of each other. */
+function* shareProblems(program: TileProgram): Generator<string> {
+  for (const { op } of opsOf(program)) {
+    if (op === 'reduce_subtile' || op === 'quantise' || op === 'for_blocks')
+      yield `${op}: sub-tiles of other parts belong to it`
+    if (op === 'tma_store' || op === 'fetch_first') yield `${op}: each part has sub-tiles of its own`
+  }
 }
 
 /** TMA's maps are asked for once, before anyone waits for them. */

@@ -19,6 +19,9 @@ const PATTERN_BYTES: Readonly<Record<Swizzle, number>> = {
   none: 1, '32B': 256, '64B': 512, '128B': 1024, '128B_ATOM_32B': 512,
 } // prettier-ignore
 
+/** What warpgroups do each by itself that take turns over the tiles. */
+const IN_TURNS: readonly string[] = ['role_sync', 'meet_parts', 'last_part']
+
 const copies = (per: Copies | undefined): number => per?.count ?? 1
 
 function* regionProblems(program: TileProgram): Generator<string> {
@@ -239,7 +242,7 @@ function* coverProblems(program: TileProgram): Generator<string> {
     yield `sub-tiles of ${subtileColumns} columns do not make ${columns}`
   for (const op of opsOf(program)) {
     const threads = op.op === 'take_cells' ? op.from?.threads : 'threads' in op ? op.threads : undefined
-    const inTurns = op.op === 'role_sync' || op.op === 'last_part' || op.op === 'meet_parts' ? turnsOf(program) : 1
+    const inTurns = IN_TURNS.includes(op.op) ? turnsOf(program) : 1
     if (threads !== undefined && threads * inTurns !== 32 * roles[0]!.warps)
       yield `${op.op}: ${threads} threads are not those of ${roles[0]!.name}`
     const parked =

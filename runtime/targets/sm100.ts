@@ -296,7 +296,7 @@ function constantsOf(plan: Sm100Plan, machine: Machine, costs: Sm100Constants): 
     parts: design.parts,
     wave: waveBlocks(plan) ?? Infinity,
     partBytes: plan.exchange ? plan.exchange.threads * plan.exchange.cells * 4 : 0,
-    meets: +(plan.exchange?.meets === true),
+    meets: +(plan.exchange?.meets !== undefined),
     share: plan.exchange?.share ?? 1,
   }
 }

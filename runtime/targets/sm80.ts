@@ -10,7 +10,7 @@ import { atomNameOf, isFfma } from '../../compiler/targets/sm80/mma.ts'
 import type { OutputPlan } from '../../compiler/targets/tensor_core/epilogue.ts'
 import type { AuxPlan } from '../../compiler/targets/tensor_core/epilogue_operands.ts'
 import type { OperandPlan } from '../../compiler/targets/tensor_core/operands.ts'
-import type { Sm80Plan } from '../../compiler/targets/sm80/plan.ts'
+import { MMA_ROWS, type Sm80Plan } from '../../compiler/targets/sm80/plan.ts'
 import type { FieldValues } from '../../compiler/targets/index.ts'
 import type { Machine } from '../discovery/ranking/machine.ts'
 import { bytesOf, crowdOf, movedBytes, pagedBytes, rowEndBytes, tilesAlong } from '../discovery/ranking/memory.ts'
@@ -188,14 +188,15 @@ export function estimateSm80(
   // Parts are stored by each work item; the last of a tile reads them all and goes on.
   const wholeWaves = Math.ceil((tiles - cut) / slots)
   const partWaves = Math.ceil(begun / slots)
-  const meets = plan.exchange?.meets === true && cut * parts <= slots
+  const meets = plan.exchange?.meets !== undefined && cut * parts <= slots
+  const finishesShare = meets && plan.exchange?.meets === 'each'
   const others = !plan.exchange
     ? 0
     : meets
-      ? // Each sums a share of all, and the last one reads the totals.
-        3 * exchange + parts * costs.meeting
+      ? // Each sums a share of all, which it finishes, or of which the last one reads the totals.
+        (finishesShare ? 2 : 3) * exchange + parts * costs.meeting
       : parts * exchange - (parts - 1 - (roundsOf(plan.exchange) - 1) * costs.found) * machine.loadLatency
-  const finish = Math.ceil(cut / slots) * (others + epilogue)
+  const finish = Math.ceil(cut / slots) * (others + epilogue * (finishesShare ? shareOf(plan, parts) : 1))
   const whole = wholeWaves * (kAll * step + epilogue)
   const start = costs.start + machine.launchCycles + machine.loadLatency
   // Whoever has parts of two tiles stores twice.
@@ -283,6 +284,12 @@ function laneLoads({ mma, gemm, warps, warpTile: [rows, columns] }: Sm80Plan, kB
 /** Sums of one part to L2 or back, and what it takes until they are there. */
 const exchangeCycles = ({ exchange }: Sm80Plan, busy: number, machine: Machine): number =>
   exchange ? machine.loadLatency + (exchange.threads * exchange.cells * 4 * busy) / machine.l2Bytes : 0
+
+/** Of the sub-tiles of a warp those that one of so many parts finishes, at most. */
+function shareOf({ warpTile: [rows, columns], epilogue: { subtileColumns } }: Sm80Plan, parts: number): number {
+  const all = (rows / MMA_ROWS) * (columns / subtileColumns)
+  return Math.ceil(all / parts) / all
+}
 
 /** Of one k tile: tensor cores wait for the warps that add what they have summed. */
 function promotionCycles({ parts, warps, warpTile: [, columns] }: Sm80Plan, costs: Sm80Constants): number {

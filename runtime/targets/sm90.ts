@@ -138,6 +138,8 @@ export const SM90_CONSTANTS = {
   fetchRows: 9,
   /** What a sub-tile of them waits for L2. With `fetchRows` the 20 cycles of a column of 64 that both were measured as together. */
   fetchWait: 704,
+  /** The same where lanes load their own. To 16 runs on an H200, of rows of pairs (15 to 37) and of any. */
+  ownElements: 27,
   /** The same of rows that other warps have copied there (ncu: 880 cycles of a sub-tile of 64 columns). */
   copiedRows: 13,
   /**
@@ -272,7 +274,7 @@ export function estimateSm90(
     busy: Math.min(items, capacity) * cluster.size,
     mainloop: partTiles * step,
     epilogue,
-    meets: plan.exchange?.meets === true && items <= capacity,
+    meets: plan.exchange?.meets !== undefined && items <= capacity,
   }
   const crowds = [
     crowdOf(a, tilesAlong(extents, freeAxis(gemm, 'n'), across), extents, costs.crowdWhole),
@@ -438,13 +440,15 @@ const boxRowsOf = ({ tileBytes, boxExtents, operand }: OperandPlan): number =>
 
 /** `inside`: share of the columns that are in the operands. */
 function epilogueCycles(
-  { epilogue, program, rowBlocks, gemm, ahead, overlap, subtiles, fetchSlots, rowSlots }: Sm90Plan,
+  { epilogue, program, rowBlocks, gemm, ahead, elements, overlap, subtiles, fetchSlots, rowSlots }: Sm90Plan,
   inside: number,
   costs: Sm90Constants,
 ): number {
   const { outputs, aux, layout } = epilogue
+  const isOwn = (name: string): boolean => elements.some(({ operand }) => operand === name)
   const loadOf = ({ operand, shape, vector, fetch, rows }: AuxPlan): number => {
     if (shape === 'full' && !fetch && operand.order.at(-1) === gemm.m) return costs.across * inside
+    if (isOwn(operand.name)) return costs.ownElements
     if (shape === 'full' && rows) return rowSlots > 0 ? costs.copiedRows : costs.fetchRows
     if (shape === 'full') return fetch ? costs.fetch : vector ? costs.vector : costs.element
     return shape === 'row'
@@ -456,7 +460,7 @@ function epilogueCycles(
         : 0
   }
   const loads = aux.reduce((sum, plan) => sum + loadOf(plan), 0)
-  const waits = rowSlots > 0 ? 0 : aux.filter(({ rows }) => rows).length
+  const waits = rowSlots > 0 ? 0 : aux.filter(({ rows, operand }) => rows && !isOwn(operand.name)).length
   const behind = (slots: number): number => (slots > 0 ? (subtiles - slots) / slots : 0)
   const late = behind(fetchSlots) + behind(rowSlots)
   const storeOf = ({ store, block, contiguous }: OutputPlan): number =>

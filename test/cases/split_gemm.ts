@@ -71,6 +71,14 @@ export const SPLIT_CASES: readonly DeviceCase[] = [
     ...split('sm90', 'parts that are too many to meet', 'split8', 'consumers cooperative\n  parts 9', PLAIN, 700),
     extents: { m: 64, n: 64 * 20, k: 700 },
   },
+  scheduled(
+    'split: eight parts by mma.sync, each of which finishes a share, and an operand of each element',
+    'split20',
+    { kind: 'sm80', tile: [128, 128] },
+    'tile 128x128\n  parts 8\n  reassociate',
+    ADDED,
+    { m: 150, n: 203, k: 1031 },
+  ),
   split('sm80', 'ten parts that meet by mma.sync, of rows that TMA does not take', 'split11', 'parts 10', PLAIN, 1031),
   split(
     'sm100',

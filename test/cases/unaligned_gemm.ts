@@ -46,7 +46,7 @@ export const UNALIGNED_CASES: readonly DeviceCase[] = [
     k: 136,
   }),
   unaligned(
-    'operands of the epilogue that other warps copy, on one tile',
+    'operands of the epilogue that lanes load, on one tile',
     LONG,
     'consumers cooperative\n  tile 128x64',
     FULL,
@@ -56,7 +56,7 @@ export const UNALIGNED_CASES: readonly DeviceCase[] = [
       k: 64,
     },
   ),
-  unaligned('three warpgroups, operands that other warps copy', THREE, 'consumers cooperative\n  tile 192x96', FULL, {
+  unaligned('three warpgroups, operands that lanes load', THREE, 'consumers cooperative\n  tile 192x96', FULL, {
     m: 400,
     n: 131,
     k: 200,

@@ -232,6 +232,20 @@ describe('what a run shows', () => {
   })
 })
 
+test('parts of k finish shares of a tile only where sub-tiles know nothing of each other', () => {
+  const finishing = (name: string): string =>
+    edited(name, (program) => {
+      find(program, 'meet_parts').finishes = 'each'
+    })
+  expect(finishing('sm90 11 parts of k that meet')).toContain('tma_store: each part has sub-tiles of its own')
+  expect(finishing('sm80 8 parts of k, each of which finishes a share')).toBe('')
+  const without = edited('sm80 8 parts of k, each of which finishes a share', (program) => {
+    const grid = program.launch.grid as { meets?: true }
+    delete grid.meets
+  })
+  expect(without).toContain('meet_parts: the launch has none')
+})
+
 /** Operations that a program could do without: they cost nothing, or save time. */
 const SPARE: Readonly<Record<string, readonly string[]>> = {
   // The warps that issue the stores have rows of their own, and every lane waits for a free slot by itself.

@@ -147,6 +147,7 @@ const MEETING = [
   ['sm90', 'sm_90', 'consumers pingpong\n  tile 64x64'],
   ['sm100', 'sm_100', 'tile 64x64\n  scheduler static'],
   ['sm90', 'sm_80', 'tile 64x64'],
+  ['sm100', 'sm_80', 'tile 128x128'],
 ] as const
 
 test.each(sampled(MEETING))(

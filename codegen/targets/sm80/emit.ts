@@ -17,8 +17,10 @@ import {
   takeRegisters,
 } from '../../pipe/fragments.ts'
 import { EXCHANGE_EMITTERS } from '../../pipe/exchange.ts'
-import { emitLoadColumns, emitLoadElements, emitLoadLines, emitLoadNext, emitLoadRows } from '../../pipe/ahead.ts'
+import { emitLoadColumns, emitLoadLines, emitLoadRows } from '../../pipe/ahead.ts'
+import { emitLoadElements, emitLoadNext } from '../../pipe/elements_ahead.ts'
 import { firstCell, partEmitters } from '../../pipe/parts.ts'
+import { finishesShares, isOwnSubtile } from '../../pipe/shares.ts'
 import { SCALE_EMITTERS } from '../../pipe/scales.ts'
 import { atomIn, crossesLanes, CROSSED_LANE, emitLoadFragments, sourcesOf } from './loads.ts'
 import { SHARE_K_EMITTERS } from './share_k.ts'
@@ -169,6 +171,10 @@ export const SM80_EMITTERS: Emitters = {
     const held = ways === 1 ? 'WARP_N' : `(WARP_N / ${ways})`
     c.out.line('#pragma unroll')
     c.out.block(subtileLoop(op, held, c), () => {
+      if (finishesShares(c)) {
+        const number = `((block * ${held} + column) / ${c.program.subtileColumns})`
+        c.out.line(`if (!${isOwnSubtile(number)}) continue;`)
+      }
       c.out.line(`[[maybe_unused]] const u32 subtile_col = at.n + warp_n * ${held} + column;`)
       c.out.line('[[maybe_unused]] const u32 col = subtile_col + lane % 4 * 2;')
       emitOps(op.body, c)

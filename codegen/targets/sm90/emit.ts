@@ -16,7 +16,8 @@ import type { LineOrigin } from '../../cuda/source_builder.ts'
 import { productsOfMma, walkedOps, warpgroupsOf, type RegisterPlan, type TileOp } from '../../../compiler/ir/pipe.ts'
 import type { Part, WarpgroupMma } from '../../../compiler/ir/pipe_mma.ts'
 import { emitTakeStage } from '../../pipe/stage_blocks.ts'
-import { emitLoadColumns, emitLoadElements, emitLoadLines, emitLoadRows } from '../../pipe/ahead.ts'
+import { emitLoadColumns, emitLoadLines, emitLoadRows } from '../../pipe/ahead.ts'
+import { emitLoadElements, emitLoadNext } from '../../pipe/elements_ahead.ts'
 import { SCALE_EMITTERS } from '../../pipe/scales.ts'
 import {
   accumulatorArray,
@@ -40,6 +41,12 @@ import { emitSums, SUM_EMITTERS } from './sums.ts'
 function warpRow(c: EmitContext, block: string): string {
   return `at.m + ${rowBlock(c, block)} * 64 + warp % 4 * ROWS_PER_WARP`
 }
+
+/** The i-th row of a lane: two of each block of 16. */
+const rowOfLane =
+  (c: EmitContext) =>
+  (i: string): string =>
+    `${warpRow(c, `${i} / 2`)} + lane / 4 + ${i} % 2 * 8`
 
 /** Registers are indexed by constants only. */
 const unroll = (c: EmitContext): void => void c.out.line(registersOf(c).parked ? '#pragma unroll 1' : '#pragma unroll')
@@ -284,10 +291,10 @@ export const SM90_EMITTERS: Emitters = {
   },
   load_ahead(op, c) {
     if (op.shape === 'row') return emitLoadRows(op, c)
-    const row = (i: string): string => `${warpRow(c, `${i} / 2`)} + lane / 4 + ${i} % 2 * 8`
     const load = op.elements ? emitLoadElements : op.shape === 'full' ? emitLoadLines : emitLoadColumns
-    load(op, row, registersOf(c).rowBlocks, c)
+    load(op, rowOfLane(c), registersOf(c).rowBlocks, c)
   },
+  load_next: (op, c) => emitLoadNext(op, rowOfLane(c), registersOf(c).rowBlocks, c),
   for_subtiles(op, c) {
     const { columns } = c.program.layout
     unroll(c)

@@ -156,6 +156,9 @@ function finish(plan: Sm80Plan): TileOp[] {
       plan.elements.filter((one) => one.of === of),
     )
   const then = [...loads('subtile'), ...epilogue(plan)]
+  // Sums of a share leave registers for elements meanwhile.
+  if (plan.exchange?.meets === 'each')
+    return exchangeParts(plan.exchange, epilogue(plan), [...loads('tile'), ...loads('subtile')])
   if (plan.exchange) return exchangeParts(plan.exchange, then, loads('tile'))
   if (plan.deep === 1) return [...loads('tile'), ...then]
   return [{ op: 'first_along_k', body: [...loads('tile'), { op: 'add_cells', buffer: LEFT }, ...then] }]

@@ -10,7 +10,7 @@ import type { Sm80Design } from './design.ts'
 import { isRejection, rejection } from '../../rejection.ts'
 import { elementsAhead, loadedAhead, type ElementsAhead } from '../tensor_core/ahead.ts'
 import { planEpilogue, valuesOf, widestBlock, type EpilogueBudget } from '../tensor_core/epilogue.ts'
-import { planExchange, UNDER_WAY } from '../tensor_core/exchange.ts'
+import { finishesAlone, planExchange, UNDER_WAY } from '../tensor_core/exchange.ts'
 import { mmaOf } from '../tensor_core/forms.ts'
 import { chooseStages } from '../tensor_core/memory.ts'
 import {
@@ -51,6 +51,8 @@ const SUMS_BESIDE_PAIRS = 168
 const RESERVED_REGISTERS = 64
 /** The same in an epilogue, where fragments and addresses of copies are gone. */
 const IN_EPILOGUE = 48
+/** Parts that finish a tile together, for each sub-tile of a warp: who has one adds the sums of all of them alone, which takes longer than meeting twice. */
+const MOST_PARTS = 3
 /** CTAs of an SM, at most. */
 const MOST_PER_SM = 4
 /**
@@ -222,17 +224,21 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
       Math.floor(SM_REGISTERS / (32 * warpCount * registers)),
     ),
   )
-  const exchange = planExchange(parts, 32 * warpCount, cells, !gemm.groups, design.share)
-  const room = exchange?.meets
-    ? Math.min(MOST_REGISTERS, Math.floor(SM_REGISTERS / (32 * warpCount * perSm)))
-    : MOST_REGISTERS
+  const subtiles = (warpTile[0] / MMA_ROWS) * (warpTile[1] / epilogue.subtileColumns)
+  const isShared = finishesAlone(epilogue) && !design.overlap && parts <= MOST_PARTS * subtiles
+  const finishes = isShared ? 'each' : 'last'
+  const exchange = planExchange(parts, 32 * warpCount, cells, !gemm.groups, design.share, finishes)
+  const room =
+    exchange && (isShort || exchange.meets)
+      ? Math.min(MOST_REGISTERS, Math.floor(SM_REGISTERS / (32 * warpCount * perSm)))
+      : MOST_REGISTERS
   const inEpilogue = room - IN_EPILOGUE - cells - (valuesOf(epilogue).length * epilogue.subtileColumns) / 2
   const spare = {
     tile: exchange ? Math.min(inEpilogue, room - IN_EPILOGUE - cells - 4 * UNDER_WAY) : inEpilogue,
     subtile: inEpilogue,
   }
-  // Short sums have other CTAs to run meanwhile: of them L1 would be asked for elements too often (2 to 6 % for 2049x1025x129 on an H200).
-  const elements = isShort ? [] : elementsAhead(epilogue, gemm, (warpTile[0] * warpTile[1]) / 32, spare)
+  // Short sums that are not in parts have other CTAs to run meanwhile: of them L1 would be asked for elements too often (2 to 6 % for 2049x1025x129 on an H200).
+  const elements = isShort && !exchange ? [] : elementsAhead(epilogue, gemm, (warpTile[0] * warpTile[1]) / 32, spare)
   return {
     kind: 'sm80',
     instance,

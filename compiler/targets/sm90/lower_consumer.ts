@@ -3,7 +3,7 @@ import type { Node } from '../../ir/tensor.ts'
 import type { TileOp } from '../../ir/pipe.ts'
 import type { Part, WarpgroupMma } from '../../ir/pipe_mma.ts'
 import type { Fetch, Fetched } from '../../ir/pipe_epilogue.ts'
-import { loadsAhead } from '../tensor_core/ahead.ts'
+import { elementLoads, elementsBrought, loadsAhead } from '../tensor_core/ahead.ts'
 import { tmaOutputs, valuesOf } from '../tensor_core/epilogue.ts'
 import { exchangeParts } from '../tensor_core/exchange.ts'
 import {
@@ -41,6 +41,7 @@ export function consumerRole(plan: Sm90Plan): TileOp[] {
   const finish: TileOp[] = [
     // Each thread reads what it wrote itself.
     ...(plan.parks && !isSplit ? [{ op: 'park', buffer: 'smem_partials', threads: threadsOf(plan) } as const] : []),
+    ...(loadsUnderMmas(plan) ? [] : elementLoads(plan.epilogue, plan.elements)),
     ...epilogue(plan),
     ...(isSplit && plan.parks ? releaseSums(plan) : []),
     ...(releasesLate(plan) ? releaseBehind(plan) : []),
@@ -89,6 +90,9 @@ function fetches(plan: Sm90Plan): FetchedOperand[] {
     }
   })
 }
+
+/** Do lanes load their elements of the first sub-tile under the last MMAs? Parts of k have none if others finish, and chunks of k end with sums of their own. */
+const loadsUnderMmas = ({ exchange, scales }: Sm90Plan): boolean => exchange === null && scales === null
 
 /** A loop over k whose first step every tile has, and nobody's turn. */
 const isPlainLoop = ({ scales, gemm, design }: Sm90Plan): boolean =>
@@ -166,6 +170,7 @@ function mainloop(plan: Sm90Plan, meanwhile: readonly TileOp[]): TileOp[] {
     { op: 'for_k', body: step },
     ...takeBehind(plan),
     ...turn('pass_turn'),
+    ...(loadsUnderMmas(plan) ? elementLoads(plan.epilogue, plan.elements) : []),
     // Divisions, 600 cycles, while the last MMAs run. In ping-pong those of the other warpgroup do.
     ...(pingpong ? [] : [{ op: 'next_origin' } as const]),
     { op: 'wgmma_wait', pending: 0 },
@@ -217,7 +222,12 @@ function epilogue(plan: Sm90Plan): TileOp[] {
       },
     ]
   })
-  const brought = new Map([...fetched, ...copied, ...broughtBehind(plan)])
+  const brought = new Map([
+    ...fetched,
+    ...copied,
+    ...broughtBehind(plan),
+    ...elementsBrought(plan.epilogue, plan.elements),
+  ])
   const staging: Staging = plan.inPlace
     ? { buffer: `smem_${fetchRing(0)}`, ring: fetchRing(0), free: null, issue: 'here' }
     : plan.storeWarps

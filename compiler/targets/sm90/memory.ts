@@ -35,6 +35,7 @@ export type Undivided = Pick<
   | 'partialBytes'
   | 'stageBytes'
   | 'idleWarps'
+  | 'rowWarps'
 >
 
 /** Epilogue operands that TMA brings to slots of their own. */
@@ -59,8 +60,8 @@ export const storesByWarps = (
   tmaOutputs(epilogue).every(({ contiguous }) => contiguous === 'n')
 
 /** Operands whose rows begin anywhere, where warps of the producer that have nothing to do can copy them: each sub-tile once, in turn. */
-export const rowsByWarps = ({ epilogue, idleWarps }: Pick<Undivided, 'epilogue' | 'idleWarps'>): readonly AuxPlan[] =>
-  idleWarps && epilogue.measured === null ? epilogue.aux.filter(({ rows }) => rows) : []
+export const rowsByWarps = ({ epilogue, rowWarps }: Pick<Undivided, 'epilogue' | 'rowWarps'>): readonly AuxPlan[] =>
+  rowWarps && epilogue.measured === null ? epilogue.aux.filter(({ rows }) => rows) : []
 
 /** Ring of the sub-tiles of the i-th of them. */
 export const rowRing = (i: number): string => `rows${i}`

@@ -5,7 +5,7 @@
 import { matmulOf, waysOf, type Matmul } from '../../classes/matmul.ts'
 import type { TileGraph } from '../../ir/graph.ts'
 import { DTYPES, type Accumulator } from '../../dtypes.ts'
-import { fewElements, IN_PLACE, loadedAhead } from '../tensor_core/ahead.ts'
+import { elementsAhead, fewElements, IN_PLACE, loadedAhead, type ElementsAhead } from '../tensor_core/ahead.ts'
 import type { Instance, Rejection } from '../../instance.ts'
 import { splitFits, type Sm90Design } from './design.ts'
 import { isRejection, rejection } from '../../rejection.ts'
@@ -56,7 +56,7 @@ const MOST_AHEAD = 16
 const MOST_BESIDE_PARTS = 8
 /** Registers more where rows that begin anywhere wait in shared memory: their values come when they are needed, and addresses of them are others'. */
 const BROUGHT_REGISTERS = 24
-/** Registers beside the accumulators without which consumers spill, of three warpgroups, where the producer has what its copies of rows take. */
+/** Registers beside the accumulators without which consumers spill, where the producer has what its copies of rows take. */
 const FEWEST_BESIDE_ROWS = 64
 /** Registers of a thread that are no accumulators and no values of a sub-tile. */
 const RESERVED_REGISTERS = 40
@@ -83,6 +83,9 @@ const REGISTERS: Readonly<Record<number, Readonly<Record<'asks' | 'copies' | 'co
     computes: { producer: 80, consumer: 144 },
   },
 }
+
+/** Of one consumer warpgroup. */
+const ALONE: RegisterSplit = { producer: null, consumer: 255 }
 
 export interface Sm90Plan extends TensorCorePlan {
   readonly kind: 'sm90'
@@ -112,6 +115,8 @@ export interface Sm90Plan extends TensorCorePlan {
   readonly rowSlots: number
   /** The producer's warpgroup has warps that load nothing, one for each consumer warpgroup. */
   readonly idleWarps: boolean
+  /** These copy operands of the epilogue whose rows begin anywhere, as shared memory has slots. */
+  readonly rowWarps: boolean
   /** Warps of the producer's warpgroup issue the stores, one for each consumer warpgroup. */
   readonly storeWarps: boolean
   /** The output leaves from the slots of the first operand that TMA brings, all of which a tile has. */
@@ -120,6 +125,8 @@ export interface Sm90Plan extends TensorCorePlan {
   readonly behind: BehindPlan | null
   /** Sub-tiles of a consumer warp in a tile. */
   readonly subtiles: number
+  /** Operands of each element, of which lanes load their own, sub-tile by sub-tile. */
+  readonly elements: readonly ElementsAhead[]
   /** Operands along n or m whose values are loaded ahead of the epilogue, and stay in registers for the whole tile. */
   readonly ahead: readonly string[]
   /** The epilogue reads the accumulators back from shared memory: its text would be too long to unroll over registers. */
@@ -207,8 +214,10 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
   // Behind the one that loads, and before the one that loads scales.
   const idle = PRODUCER_WARPS - 1 - +(scales !== null)
   const idleWarps = warpgroups <= idle && splits === 1 && design.parts === 1 && !gathers
-  const spills = warpgroups === 3 && REGISTERS[3]!.copies.consumer - cells < FEWEST_BESIDE_ROWS
-  const rowsAnywhere = idleWarps && !spills && hasRowsAnywhere(program, gemm)
+  const beside = (REGISTERS[warpgroups]?.copies ?? ALONE).consumer - cells
+  const rowsAnywhere = hasRowsAnywhere(program, gemm)
+  // Warpgroups that work on one tile wait for all of an operand, and lanes that load their own wait for less.
+  const rowWarps = rowsAnywhere && pingpong && idleWarps && beside >= FEWEST_BESIDE_ROWS
   // Functions of elements that lie across the rows they go to: 56 registers spilled.
   const computes = [inputs.a, ...inputs.b].some(({ operand }) => operand.computed)
   // Consumers that store rows themselves have addresses of them.
@@ -220,10 +229,10 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
     (scales && (!areCopied(scales) || (inputs.b.length > 1 && storedByTma))) ||
     (tileM > 128 && inputs.a.source === 'copy')
       ? 'computes'
-      : gathers || scales || rowsAnywhere
+      : gathers || scales || rowWarps
         ? 'copies'
         : 'asks'
-  const registers = REGISTERS[warpgroups]?.[work] ?? { producer: null, consumer: 255 }
+  const registers = REGISTERS[warpgroups]?.[work] ?? ALONE
   const layout: EpilogueBudget = {
     held: 'fragment',
     rowsPerWarp: 16,
@@ -258,7 +267,7 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
     const divide = (parks: boolean) => {
       const partialBytes = splits > 1 || parks ? products * (pingpong ? warpgroups : 1) * tileM * tileN * 4 : 0
       const undivided: Undivided = {
-        design, gemm, tile, cluster, a, b, loops, joint, scales, epilogue, warpgroups, rowBlocks, splits, subtiles, parks, partialBytes, stageBytes, idleWarps,
+        design, gemm, tile, cluster, a, b, loops, joint, scales, epilogue, warpgroups, rowBlocks, splits, subtiles, parks, partialBytes, stageBytes, idleWarps, rowWarps,
       } // prettier-ignore
       const memory = divideMemory(undivided, registers.consumer - cells)
       return isRejection(memory) ? memory : { epilogue, subtiles, parks, partialBytes, memory }
@@ -266,10 +275,10 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
     const division = divide(parks)
     return parks && isRejection(division) && unrolled <= MAX_WITHOUT_ROOM ? divide(false) : division
   }
-  let division = divided(rowsAnywhere)
+  let division = divided(rowWarps)
   if (isRejection(division)) return division
   // Room for rows that others bring is worth more than wide sub-tiles.
-  for (const widest of rowsAnywhere ? [...NARROWER, undefined] : []) {
+  for (const widest of rowWarps ? [...NARROWER, undefined] : []) {
     if (division.memory.rowSlots > 0) break
     const other = divided(widest !== undefined, widest)
     if (isRejection(other)) return other
@@ -287,6 +296,8 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
   const { epilogue, subtiles, parks, partialBytes, memory } = division
   const overlapped = design.overlap ? overlapOf(epilogue, gemm, tileN) : {}
   if (isRejection(overlapped)) return overlapped
+  const loadsOwn = rowsAnywhere && memory.rowSlots === 0 && splits === 1 && !parks
+  const spare = { tile: 0, subtile: registers.consumer - cells - RESERVED_REGISTERS }
   return {
     kind: 'sm90',
     instance,
@@ -322,6 +333,8 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
     partialBytes,
     registers,
     idleWarps,
+    rowWarps,
+    elements: loadsOwn ? elementsAhead(epilogue, gemm, cells, spare) : [],
     ...(memory.behind && {
       fetchedBox: { columns: memory.behind.columns, rows: BOX_ROWS, swizzle: memory.behind.swizzle },
     }),

@@ -2,7 +2,8 @@
  * Parts of k as work items of their own: of the tiles that whole waves leave, or where tiles come in groups of all. Each leaves its sums in
  * the workspace and counts itself; the one that comes last adds all of them in the order of the parts, and goes on with the epilogue. So
  * nobody waits, whatever is resident, and results are the same every time. Where many parts of large tiles run at once, in a launch that makes
- * sure of it, they do wait for each other: each sums a share of the tile, in the same order, and the last one finds the totals.
+ * sure of it, they do wait for each other: each sums a share of the tile, in the same order, and finishes its sub-tiles, or leaves totals for
+ * the last one.
  *
  * Each thread exchanges its own registers with the same thread of the other parts, so that the memory has the order of registers and threads.
  */
@@ -11,7 +12,8 @@ import type { TargetArch } from '../../instance.ts'
 import { cutOf, type GridRule, type ParamRule, type WorkspaceRegion } from '../../ir/launch.ts'
 import type { TileOp } from '../../ir/pipe.ts'
 import type { Domain } from '../../space/domain.ts'
-import type { ExchangePlan, TensorCorePlan } from './plan.ts'
+import { quantisedOutputs, type EpiloguePlan } from './epilogue.ts'
+import type { ExchangePlan, Meeting, TensorCorePlan } from './plan.ts'
 
 /** Regions of the workspace; no operands are called so. */
 export const EXCHANGE = { sums: 'k parts', counts: 'k counts' } as const
@@ -26,19 +28,26 @@ export const partsAtOnce = (parts: number, vectors: number, most = UNDER_WAY): n
 /** Bytes that the last of all parts would read by itself beyond what waiting for each other costs (4 us on an H200: two more barriers of the parts). */
 const MEETING_BYTES = 96 * 1024
 
-/** Of `parts`, which may wait for each other where tiles are handed out in a fixed order. */
+/** Can sub-tiles be finished by whoever has them? Those that know nothing of each other. */
+export const finishesAlone = (epilogue: EpiloguePlan): boolean =>
+  epilogue.reductions.length === 0 &&
+  quantisedOutputs(epilogue).length === 0 &&
+  epilogue.outputs.every(({ dense }) => !dense)
+
+/** Of `parts`, which may wait for each other where tiles are handed out in a fixed order: `finishes` says who goes on then. */
 export function planExchange(
   parts: number,
   threads: number,
   cells: number,
   inOrder: boolean,
   share?: number,
+  finishes: Meeting = 'last',
 ): ExchangePlan | null {
   if (parts === 1) return null
   // Who has parts of two tiles would hold up the second one.
   if (share !== undefined) return { parts, threads, cells, share }
   const meets = inOrder && (parts - 2) * threads * cells * 4 > MEETING_BYTES
-  return { parts, threads, cells, ...(meets && { meets }) }
+  return { parts, threads, cells, ...(meets && { meets: finishes }) }
 }
 
 /** The largest divisor that is at most so large. */
@@ -94,7 +103,7 @@ export function exchangeRegions(
   ]
 }
 
-/** Of one tile: `then` begins with accumulators that are whole; `loads`: operands that the last part asks for before it adds all of them. */
+/** Of one tile: `then` begins with accumulators that are whole; `loads`: operands that who goes on asks for before all parts are added. */
 export const exchangeParts = (
   { threads, meets }: ExchangePlan,
   then: readonly TileOp[],
@@ -102,6 +111,6 @@ export const exchangeParts = (
 ): TileOp[] => [
   { op: 'store_part' },
   { op: 'role_sync', threads },
-  ...(meets ? [{ op: 'meet_parts', threads } as const] : []),
+  ...(meets ? [{ op: 'meet_parts', threads, finishes: meets } as const] : []),
   { op: 'last_part', threads, body: [...loads, { op: 'add_parts' }, ...then] },
 ]

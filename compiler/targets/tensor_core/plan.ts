@@ -49,6 +49,9 @@ export interface TensorCorePlan extends LoopPlans {
   readonly fetchedBox?: { readonly columns: number; readonly rows: number; readonly swizzle: Swizzle }
 }
 
+/** Who finishes a tile whose parts wait for each other: the last one, with the totals of all shares, or each its share, sub-tile by sub-tile. */
+export type Meeting = 'last' | 'each'
+
 /** What parts of k leave in the workspace, for the one that comes last. */
 export interface ExchangePlan {
   readonly parts: number
@@ -57,7 +60,7 @@ export interface ExchangePlan {
   /** Registers of each of them. */
   readonly cells: number
   /** They are summed up by all parts, where these run at once: each waits for the others, and sums a share of the tile. */
-  readonly meets?: true
+  readonly meets?: Meeting
   /** Tiles that share work items (Domain, share); absent: 1. */
   readonly share?: number
 }
