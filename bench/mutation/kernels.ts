@@ -37,11 +37,14 @@ export const DEMO = 'demo'
 export const SM90_COOPERATIVE = 'sm90'
 export const SM90_SCALED = 'sm90 scaled'
 export const SM90_MEETING = 'sm90 parts that meet'
+export const SM80_SHARES = 'sm80 parts that finish shares'
 export const SM100_ONES = 'sm100 scaled on one side'
 export const SM100_PARTS = 'sm100 scaled in parts'
 
 /** C by TMA; the output is f32, so that it does not leave in place of C. */
 const FUSED = '(A: f16[m, k], B: f16[n, k], C: f16[m, n]) -> D: f32[m, n] { D = relu(sum[k](A * B) + C) }'
+/** C by lanes, each its own elements. */
+const ADDED = '(A: f16[m, k], B: f16[n, k], C: f16[m, n]) -> D: f16[m, n] { D = relu(sum[k](A * B) + C) }'
 /** Scales of A and B by a warp of their own, and an output in a stored form. */
 const SCALED =
   '(A: e4m3[m, k] * f32[m, k/128], B: e4m3[n, k] * f32[n/128, k/128]) -> D: e4m3[m, n] * f32[m, n/64] { D = relu(sum[k](A * B)) }'
@@ -75,6 +78,7 @@ export const KERNELS: readonly MutatedKernel[] = [
   sm90('sm90 split k', 'consumers cooperative\n tile 64x64\n splits 2\n reassociate', { m: 200, n: 128, k: 1808 }, { m: 250, n: 256, k: 128 }),
   sm90('sm90 parts of k', 'consumers cooperative\n tile 64x64\n cluster 1x1\n operands ab\n splits 1\n parts 3\n reassociate', { m: 200, n: 128, k: 1808 }, { m: 250, n: 256, k: 128 }),
   { ...sm90(SM90_MEETING, 'consumers cooperative\n tile 64x64\n cluster 1x1\n operands ab\n splits 1\n parts 9\n reassociate', { m: 120, n: 64, k: 1808 }, { m: 60, n: 128, k: 128 }), smCount: 18 },
+  { ...sm80(SM80_SHARES, [128, 128], 'parts 8\n reassociate', { m: 150, n: 201, k: 1808 }, { m: 60, n: 121, k: 136 }, ADDED), smCount: 16 },
   sm90('sm90 rows of words', 'consumers pingpong\n tile 64x64', { m: 200, n: 193, k: 872 }, { m: 250, n: 321, k: 64 }),
   sm90('sm90 ping-pong', 'consumers pingpong\n tile 64x64', { m: 200, n: 192, k: 872 }, { m: 250, n: 320, k: 64 }),
   sm90('sm90 products', 'consumers pingpong\n tile 128x64\n cluster 1x1', { m: 400, n: 192, k: 872 }, { m: 500, n: 320, k: 64 }, GATED),
@@ -86,6 +90,10 @@ export const KERNELS: readonly MutatedKernel[] = [
 
 type Named = Readonly<Record<string, number>>
 
+function sm80(name: string, tile: readonly [number, number], schedule: string, deep: Named, shallow: Named, kernel: string): MutatedKernel {
+  return scheduled('sm80', name, `tile ${tile.join('x')}\n ${schedule}`, deep, shallow, kernel, tile)
+} // prettier-ignore
+
 function sm90(name: string, schedule: string, deep: Named, shallow: Named, kernel = FUSED): MutatedKernel {
   return scheduled('sm90', name, schedule, deep, shallow, kernel)
 }
@@ -95,21 +103,22 @@ function sm100(name: string, schedule: string, deep: Named, shallow: Named, kern
 }
 
 function scheduled(
-  kind: 'sm90' | 'sm100',
+  kind: 'sm80' | 'sm90' | 'sm100',
   name: string,
   schedule: string,
   deep: Named,
   shallow: Named,
   kernel: string,
+  tile?: readonly [number, number],
 ): MutatedKernel {
   const source = `kernel mutated${kernel}
-schedule mutated on ${kind === 'sm90' ? 'sm_90' : 'sm_100'} {
+schedule mutated on ${kind.replace('sm', 'sm_')} {
  ${schedule}
 }
 `
   const problem = (problemName: string, extents: Named): Problem => ({
     name: problemName,
-    case: { name: `${name}, ${problemName}`, kernel: 'mutated', source, types: {}, design: { kind }, extents, operands: {}, inputs: 'integers' },
+    case: { name: `${name}, ${problemName}`, kernel: 'mutated', source, types: {}, design: { kind, ...(tile && { tile }) }, extents, operands: {}, inputs: 'integers' },
   })
   return { name, smCount: 2, row: null, problems: [problem('deep k', deep), problem('shallow k', shallow)] }
 } // prettier-ignore

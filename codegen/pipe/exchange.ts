@@ -162,8 +162,9 @@ export const EXCHANGE_EMITTERS: Emitters = {
         c.out.line(`while (${call0(c, 'parts_counted', counterOf(c))} < PARTS) __nanosleep(20);`, where)
         if (finishes === 'each') c.out.line(call(c, 'leave_parts', counterOf(c), '2 * PARTS - 1'), where)
       })
-      emitOps([{ op: 'role_sync', threads }], c)
+      // The others meet it where the part is counted.
       if (finishes === 'each') return
+      emitOps([{ op: 'role_sync', threads }], c)
       sumShare(c)
       emitOps([{ op: 'role_sync', threads }], c)
     })

@@ -92,9 +92,11 @@ export const SYNC = {
     yield* meet(agent, m, key, 128, 'waits for its warpgroup')
   },
   *meet_parts({ threads, finishes }, agent, m) {
+    // `last_part` is behind it, where they meet.
+    if (finishes === 'each') return
     // What other CTAs store is not known here: that all threads have come, and go on together, is.
     yield* meet(agent, m, roleOf(agent, m), threads, 'waits for its role')
-    if (finishes === 'last') yield* meet(agent, m, roleOf(agent, m), threads, 'waits for its role')
+    yield* meet(agent, m, roleOf(agent, m), threads, 'waits for its role')
   },
   *last_part({ threads, body }, agent, m) {
     yield* meet(agent, m, roleOf(agent, m), threads, 'waits for its role')

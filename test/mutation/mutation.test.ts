@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { Verdict } from '../../bench/mutation/judge.ts'
-import { DEMO, SM90_COOPERATIVE, SM90_MEETING, SM90_SCALED } from '../../bench/mutation/kernels.ts'
+import { DEMO, SM80_SHARES, SM90_COOPERATIVE, SM90_MEETING, SM90_SCALED } from '../../bench/mutation/kernels.ts'
 import { isKilled, mutateNamed, scoreOf } from '../../bench/mutation/run.ts'
 import { mutantsOf, type SiteClass } from '../../bench/mutation/sites.ts'
 
@@ -94,6 +94,12 @@ test('nothing that carries scales, or frees the slots that warps have read thems
   const places = new Set(verdicts.map(({ mutant }) => `${mutant.role}: ${mutant.note}`))
   for (const place of ['producer: arrive full behind copies', 'consumer: release empty'])
     expect(places).toContain(place)
+  expect(survivors(verdicts)).toEqual([])
+})
+
+test('no part of k that finishes a share can go on without the others unnoticed', async () => {
+  const { verdicts } = await mutateNamed(SM80_SHARES, { classes: ['parts of k'] })
+  expect(verdicts.map(({ mutant }) => mutant.note)).toContain('wait for all parts')
   expect(survivors(verdicts)).toEqual([])
 })
 

@@ -480,7 +480,6 @@ ktl__golden(
           while (parts_counted(partial_op_k_x0020counts + at.item / PARTS) < PARTS) __nanosleep(20);
           leave_parts(partial_op_k_x0020counts + at.item / PARTS, 2 * PARTS - 1);
         }
-        role_sync(128);
       }
       const bool is_last = threadIdx.x == 0 && (!(at.item != WHOLE) || meets || count_part(partial_op_k_x0020counts + at.item / PARTS, PARTS - 1) == PARTS - 1);
       if (role_any(1, 128, is_last)) {
