@@ -8,7 +8,7 @@ import type { Ahead, LoadAhead, LoadNext } from '../../compiler/ir/pipe_epilogue
 import { inPairs } from '../../compiler/targets/tensor_core/ahead.ts'
 import { note, rawType, type EmitContext } from './context.ts'
 import { firstColumn } from './fragments.ts'
-import { element, expressionText, load, operandOf } from './epilogue_values.ts'
+import { element, expressionText, isOfUnits, load, operandOf } from './epilogue_values.ts'
 import { acrossOf, finishesShares, isOwnSubtile, OWN_SUBTILES, subtilesOf } from './shares.ts'
 
 /** The array that has what is loaded ahead of an operand. */
@@ -95,10 +95,8 @@ export function emitLoadElements(op: LoadAhead, row: (i: string) => string, bloc
     op.elements === 'tile' ? [2 * blocks, c.program.layout.columns] : [2, c.program.subtileColumns]
   c.out.line(`${type} ${arrayOf(c, op.operand)}[${(rows * columns * each) / 8}];`)
   if (pair !== null) {
-    const first = `reinterpret_cast<u64>(&${element(c, operand, { m: '0', n: '0' })})`
-    const { storageBytes } = DTYPES[operand.dtype]
-    const apart = `static_cast<u64>(${c.names.stride(op.operand, c.names.m)}) * ${storageBytes}`
-    c.out.line(`const bool ${pairsOf(c, op.operand)} = (${first} | ${apart}) % ${2 * storageBytes} == 0;`)
+    const unit = 2 * DTYPES[operand.dtype].storageBytes
+    c.out.line(`const bool ${pairsOf(c, op.operand)} = ${isOfUnits(c, operand, { m: '0', n: '0' }, unit)};`)
   }
   if (op.elements === 'subtile' && finishesShares(c)) return loadOwn(op, row, OWN_SUBTILES.first, c)
   loadElements(op, rows, row, firstColumn(c), columns, c)

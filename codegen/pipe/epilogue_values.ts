@@ -46,6 +46,18 @@ export function elementIndex(
   return terms.join(' + ') || '0'
 }
 
+/** Are the rows of an operand made of units of so many bytes, from the element at tile-space coordinates on? */
+export function isOfUnits(
+  c: EmitContext,
+  operand: TensorOperand,
+  at: Readonly<Record<'m' | 'n', string>>,
+  unit: number,
+): string {
+  const first = `reinterpret_cast<u64>(&${element(c, operand, at)})`
+  const apart = `static_cast<u64>(${c.names.stride(operand.name, c.names.m)}) * ${DTYPES[operand.dtype].storageBytes}`
+  return `(${first} | ${apart}) % ${unit} == 0`
+}
+
 export const load = (c: EmitContext, operand: TensorOperand, text: string): string =>
   loadConversion(operand.dtype, text, c.functions)
 

@@ -8,7 +8,7 @@ import { isCut } from './depth.ts'
 import { call, call0, emitOps, note, roleBarrier, type EmitContext, type Emitters } from './context.ts'
 import { freeSide } from '../../compiler/space/domain.ts'
 import { allCells, cellWord, ownCell } from './fragments.ts'
-import { finishesShares, isOwnSubtile, subtilesOf } from './shares.ts'
+import { finishesShares, isOwnSubtile, meetingOf, subtilesOf } from './shares.ts'
 import { workspaceOf } from './reduce.ts'
 import { sumsAt } from './tmem.ts'
 
@@ -31,10 +31,6 @@ function holders({ program }: EmitContext): { readonly count: number; readonly t
   const count = (32 * program.roles[0]!.warps) / turns
   return { count, thread: turns === 1 ? 'threadIdx.x' : `threadIdx.x % ${count}` }
 }
-
-/** Do parts wait for each other where all run at once? */
-const meets = ({ program: { launch } }: EmitContext): boolean =>
-  launch.grid.kind === 'persistent' && !!launch.grid.meets
 
 /** Pointer to what this thread has of a part, by its number. */
 function place(c: EmitContext, item: string): string {
@@ -170,9 +166,9 @@ export const EXCHANGE_EMITTERS: Emitters = {
     })
   },
   last_part({ threads, body }, c) {
-    const each = finishesShares(c)
-    const last = meets(c) && !each ? '(meets ? 2 * PARTS : PARTS) - 1' : 'PARTS - 1'
-    const whole = `!(${isCut(c, 'at.item')})${each ? ' || meets' : ''}`
+    const meeting = meetingOf(c)
+    const last = meeting === 'last' ? '(meets ? 2 * PARTS : PARTS) - 1' : 'PARTS - 1'
+    const whole = `!(${isCut(c, 'at.item')})${meeting === 'each' ? ' || meets' : ''}`
     c.out.line(
       `const bool is_last = ${holders(c).thread} == 0 && (${whole} || ${call0(c, 'count_part', counterOf(c), last)} == ${last});`,
       note(c, 'count this part'),
@@ -205,10 +201,10 @@ function piecesOf(c: EmitContext): Pieces {
   return { vectors, parts: isPair(c) ? 1 : partsAtOnce(c.program.domain.parts!, vectors, most) }
 }
 
-/** In pieces of sub-tiles. */
+/** In pieces of sub-tiles; two parts never wait for each other. */
 function shareOf(c: EmitContext): Pieces {
   const vectors = divisorOf(subtileCells(c) / 4, UNDER_WAY / 4)
-  return { vectors, parts: isPair(c) ? 1 : partsAtOnce(c.program.domain.parts!, vectors), own: true }
+  return { vectors, parts: partsAtOnce(c.program.domain.parts!, vectors), own: true }
 }
 
 function addPieces(c: EmitContext, pieces: Pieces): void {
@@ -263,7 +259,7 @@ function addPiece(c: EmitContext, { vectors, parts }: Pieces): void {
     c.out.block(`for (u32 p = 0; p < PARTS; ${step})`, () => add(`from + p * ${stride}`, parts))
   }
   if (pair) c.out.block('', () => add('from', 1))
-  else if (!meets(c) || finishesShares(c)) addAll()
+  else if (meetingOf(c) !== 'last') addAll()
   else {
     // The first has the totals.
     c.out.block('if (meets)', () => add('from', 1), undefined, '} else {')

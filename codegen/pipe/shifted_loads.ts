@@ -8,7 +8,7 @@ import type { AuxLoad, CopyRows } from '../../compiler/ir/pipe_epilogue.ts'
 import type { TensorOperand } from '../../compiler/ir/tensor.ts'
 import { PIECE_BYTES, shiftedRowBytes } from '../../compiler/space/layout.ts'
 import { bufferOf, call, call0, note, rawType, ringOf, slotAddress, type EmitContext } from './context.ts'
-import { element, expressionText, fromWord, load, operandOf } from './epilogue_values.ts'
+import { element, expressionText, fromWord, isOfUnits, load, operandOf } from './epilogue_values.ts'
 
 export function emitLoadShifted(op: AuxLoad, operand: TensorOperand, c: EmitContext): void {
   const { buffer, copied } = op.rows!
@@ -246,10 +246,9 @@ function readShifted(operand: TensorOperand, slot: string, c: EmitContext): void
       value('j', call0(c, 'load_shared_b32', from()))
       value('j + 1', call0(c, 'load_shared_b32', from(' + 4')))
     })
-  const first = `reinterpret_cast<u64>(&${element(c, operand, { m: 'warp_row', n: 'subtile_col' })})`
-  const apart = `static_cast<u64>(${c.names.stride(operand.name, c.names.m)}) * ${bytes}`
+  const isOfPairs = isOfUnits(c, operand, { m: 'warp_row', n: 'subtile_col' }, 2 * bytes)
   c.out.line(`u32 both[${tile.count / 2}];`)
-  c.out.block(`if ((${first} | ${apart}) % ${2 * bytes} == 0)`, () =>
+  c.out.block(`if (${isOfPairs})`, () =>
     forPairs(() => c.out.line(`both[j / 2] = ${call0(c, `load_shared_b${16 * bytes}`, from())};`, where)),
   )
   c.out.block('else', () =>

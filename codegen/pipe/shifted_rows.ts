@@ -6,7 +6,7 @@
 import type { EpilogueOp } from '../../compiler/ir/pipe_epilogue.ts'
 import { PIECE_BYTES, SECTOR_BYTES, shiftedRowBytes } from '../../compiler/space/layout.ts'
 import { call, call0, note, rawType, slotAddress, type EmitContext } from './context.ts'
-import { element, operandOf, subtileColumn } from './epilogue_values.ts'
+import { element, isOfUnits, operandOf, subtileColumn } from './epilogue_values.ts'
 import { storeWords, type RowStore } from './row_words.ts'
 import { emitCarry, firstColumn, isAlone, overlaps, stageShifted } from './shifted_stage.ts'
 
@@ -15,10 +15,8 @@ type StageWrite = Extract<EpilogueOp, { op: 'stage_write' }>
 /** Declares whether the rows of an output are words of memory. Such sub-tiles leave as they are, but for those that stick out of it. */
 function emitWords(op: StageWrite | RowStore, c: EmitContext): void {
   if (op.bytes === 4) return void c.out.line('constexpr bool words = true;')
-  const operand = operandOf(c, op.operand)
-  const first = `reinterpret_cast<u64>(&${element(c, operand, { m: 'warp_row', n: subtileColumn(c) })})`
-  const pitch = `static_cast<u64>(${c.names.stride(op.operand, c.names.m)})`
-  c.out.line(`const bool words = (${first} | ${pitch} * ${op.bytes}) % 4 == 0;`)
+  const first = { m: 'warp_row', n: subtileColumn(c) }
+  c.out.line(`const bool words = ${isOfUnits(c, operandOf(c, op.operand), first, 4)};`)
 }
 
 /** Is all of the sub-tile inside of the output? Of tiles that overlap, and what it carries: rows that end with it end in a piece of their own. */

@@ -119,6 +119,9 @@ export type CommitTarget = 'cta' | 'pair' | 'producers'
 /** `leader`: the even CTA of a pair, which issues its MMAs; `first`: CTA 0 of the cluster. */
 export type ArriveTarget = 'cta' | 'leader' | 'first'
 
+/** Who finishes a tile whose parts wait for each other: the last one, with the totals of all shares, or each its share, sub-tile by sub-tile. */
+export type Meeting = 'last' | 'each'
+
 export type TileOp =
   | EpilogueOp
   /** Over work items; where the walk is dynamic, the body reads the next one. */
@@ -222,7 +225,7 @@ export type TileOp =
    * `role_sync`. If the last one `finishes` the tile, each sums a share of it in the place of the first part, which has the totals behind this; if each does,
    * `last_part` is for all of them, `add_parts` and `for_subtiles` for their own sub-tiles.
    */
-  | { readonly op: 'meet_parts'; readonly threads: number; readonly finishes: 'last' | 'each' }
+  | { readonly op: 'meet_parts'; readonly threads: number; readonly finishes: Meeting }
   /** Adds the sums of all parts to the accumulators, in the order of the parts; or what `meet_parts` left. */
   | { readonly op: 'add_parts' }
   /** Those of warps behind the first along k to shared memory. */

@@ -127,7 +127,7 @@ function storeWarps(plan: Sm90Plan, { groups }: Domain): TileOp[] {
 }
 
 /**
- * A warp for each consumer warpgroup copies the rows that TMA cannot bring, sub-tile by sub-tile ahead of the epilogue: the consumers' copies would each
+ * A warp for each consumer warpgroup, of those that take turns, copies the rows that TMA cannot bring, sub-tile by sub-tile ahead of the epilogue: the consumers' copies would each
  * wait for L2, and take as many instructions as their stores (measured).
  */
 function rowWarps(plan: Sm90Plan): TileOp[] {
@@ -146,7 +146,6 @@ function rowWarps(plan: Sm90Plan): TileOp[] {
     ]
   })
   const subtile: TileOp[] = [...(stopsAtN(plan.epilogue) ? [{ op: 'stop_at_n' } as const] : []), ...copies]
-  const turns = plan.design.consumers === 'pingpong' ? { turns: plan.warpgroups } : {}
-  const tiles: TileOp = { op: 'for_tiles', ...turns, body: [{ op: 'for_staged', body: subtile }] }
+  const tiles: TileOp = { op: 'for_tiles', turns: plan.warpgroups, body: [{ op: 'for_staged', body: subtile }] }
   return [{ op: 'for_warpgroups', whole: true, body: [tiles] }]
 }

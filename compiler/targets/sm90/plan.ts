@@ -56,8 +56,6 @@ const MOST_AHEAD = 16
 const MOST_BESIDE_PARTS = 8
 /** Registers more where rows that begin anywhere wait in shared memory: their values come when they are needed, and addresses of them are others'. */
 const BROUGHT_REGISTERS = 24
-/** Registers beside the accumulators without which consumers spill, where the producer has what its copies of rows take. */
-const FEWEST_BESIDE_ROWS = 64
 /** Registers of a thread that are no accumulators and no values of a sub-tile. */
 const RESERVED_REGISTERS = 40
 
@@ -83,9 +81,6 @@ const REGISTERS: Readonly<Record<number, Readonly<Record<'asks' | 'copies' | 'co
     computes: { producer: 80, consumer: 144 },
   },
 }
-
-/** Of one consumer warpgroup. */
-const ALONE: RegisterSplit = { producer: null, consumer: 255 }
 
 export interface Sm90Plan extends TensorCorePlan {
   readonly kind: 'sm90'
@@ -214,10 +209,9 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
   // Behind the one that loads, and before the one that loads scales.
   const idle = PRODUCER_WARPS - 1 - +(scales !== null)
   const idleWarps = warpgroups <= idle && splits === 1 && design.parts === 1 && !gathers
-  const beside = (REGISTERS[warpgroups]?.copies ?? ALONE).consumer - cells
   const rowsAnywhere = hasRowsAnywhere(program, gemm)
   // Warpgroups that work on one tile wait for all of an operand, and lanes that load their own wait for less.
-  const rowWarps = rowsAnywhere && pingpong && idleWarps && beside >= FEWEST_BESIDE_ROWS
+  const rowWarps = rowsAnywhere && pingpong && idleWarps
   // Functions of elements that lie across the rows they go to: 56 registers spilled.
   const computes = [inputs.a, ...inputs.b].some(({ operand }) => operand.computed)
   // Consumers that store rows themselves have addresses of them.
@@ -232,7 +226,7 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
       : gathers || scales || rowWarps
         ? 'copies'
         : 'asks'
-  const registers = REGISTERS[warpgroups]?.[work] ?? ALONE
+  const registers = REGISTERS[warpgroups]?.[work] ?? { producer: null, consumer: 255 }
   const layout: EpilogueBudget = {
     held: 'fragment',
     rowsPerWarp: 16,

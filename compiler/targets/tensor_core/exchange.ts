@@ -10,10 +10,10 @@
 import { ARCHS } from '../../archs.ts'
 import type { TargetArch } from '../../instance.ts'
 import { cutOf, type GridRule, type ParamRule, type WorkspaceRegion } from '../../ir/launch.ts'
-import type { TileOp } from '../../ir/pipe.ts'
+import type { Meeting, TileOp } from '../../ir/pipe.ts'
 import type { Domain } from '../../space/domain.ts'
 import { quantisedOutputs, type EpiloguePlan } from './epilogue.ts'
-import type { ExchangePlan, Meeting, TensorCorePlan } from './plan.ts'
+import type { ExchangePlan, TensorCorePlan } from './plan.ts'
 
 /** Regions of the workspace; no operands are called so. */
 export const EXCHANGE = { sums: 'k parts', counts: 'k counts' } as const

@@ -1,6 +1,7 @@
 /** What the plans of all tensor-core backends have: budgets that codegen, recipes and metadata read. */
 import type { Matmul } from '../../classes/matmul.ts'
 import type { Instance } from '../../instance.ts'
+import type { Meeting } from '../../ir/pipe.ts'
 import type { TensorProgram } from '../../ir/tensor.ts'
 import type { Swizzle } from '../../space/layout.ts'
 import type { ClusterPlan } from './cluster.ts'
@@ -48,9 +49,6 @@ export interface TensorCorePlan extends LoopPlans {
   /** Boxes of an operand of the epilogue that TMA brings; absent: sub-tiles of a warp. */
   readonly fetchedBox?: { readonly columns: number; readonly rows: number; readonly swizzle: Swizzle }
 }
-
-/** Who finishes a tile whose parts wait for each other: the last one, with the totals of all shares, or each its share, sub-tile by sub-tile. */
-export type Meeting = 'last' | 'each'
 
 /** What parts of k leave in the workspace, for the one that comes last. */
 export interface ExchangePlan {
